@@ -1,0 +1,1 @@
+"""Gristmill: the command line and the façade that outside plug-ins import."""

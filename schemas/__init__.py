@@ -1,0 +1,1 @@
+"""The interlingua and every other row type: typed, frozen, without behaviour."""

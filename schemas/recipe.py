@@ -1,0 +1,43 @@
+"""The recipe: what the user writes (TOML), before its plug-ins are looked up.
+
+`name` and `seed`, then one ordered array per stage; every entry is `use = "ID"` plus that plug-in's fields.
+"""
+
+from typing import Any
+
+from schemas.trajectory import Base
+
+Entry = dict[str, Any]
+
+
+class Budget(Base):
+    """Hard limits of one run over all model calls: US dollars, generated tokens, calls; None is no limit."""
+
+    usd: float | None = None
+    tokens: int | None = None
+    calls: int | None = None
+
+
+class Recipe(Base):
+    """A whole recipe. `teacher` is the default for entries that name none; `out` the folder for shards and checkpoints.
+
+    max_failed: the share (0 to 1) of planned items that may end as dead letters before the exit code is 3.
+    """
+
+    name: str
+    seed: int = 0
+    description: str = ""
+    out: str = ""
+    max_failed: float = 0.05
+    budget: Budget = Budget()
+    teacher: Entry | None = None
+    synthesize: tuple[Entry, ...] = ()
+    rollout: tuple[Entry, ...] = ()
+    normalize: tuple[Entry, ...] = ()
+    verify: tuple[Entry, ...] = ()
+    refine: tuple[Entry, ...] = ()
+    label: tuple[Entry, ...] = ()
+    curate: tuple[Entry, ...] = ()
+    pair: tuple[Entry, ...] = ()
+    emit: tuple[Entry, ...] = ()
+    train: tuple[Entry, ...] = ()

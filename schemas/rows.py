@@ -1,0 +1,152 @@
+"""Rows of the side tables. Run, operator, fingerprint and time are stamped by the warehouse on append."""
+
+from schemas.trajectory import Base
+from schemas.vocabulary import Decision, Trust, VerdictKind
+
+
+class Verdict(Base):
+    """One per (trajectory, verifier). `reward` is finite and in [0, 1], None unless kind is a judgement."""
+
+    id: str
+    trajectory_id: str
+    verifier: str
+    kind: VerdictKind
+    reward: float | None = None
+    trust: Trust = Trust.OUTSIDE
+    evidence_json: str = "{}"
+    parents: tuple[str, ...] = ()
+
+
+class StepLabel(Base):
+    """A weight, reward or process label of one step; with `call_id`, of one tool call in it."""
+
+    id: str
+    trajectory_id: str
+    step: int
+    label: str
+    call_id: str | None = None
+    weight: float | None = None
+    reward: float | None = None
+    reason: str = ""
+    evidence_json: str = "{}"
+    parents: tuple[str, ...] = ()
+
+
+class TokenSpan(Base):
+    """Token-faithful record of one model call: exactly what was sent and sampled, before any parsing."""
+
+    id: str
+    trajectory_id: str
+    step: int
+    prompt_token_ids: tuple[int, ...] = ()
+    completion_token_ids: tuple[int, ...] = ()
+    completion_logprobs: tuple[float, ...] | None = None
+    logprobs_mode: str | None = None
+    finish_reason: str | None = None
+    raw_text: str = ""
+    request_json: str = "{}"
+    model: str | None = None
+    revision: str | None = None
+    engine: str | None = None
+    tokenizer_sha256: str | None = None
+    template_sha256: str | None = None
+    parents: tuple[str, ...] = ()
+
+
+class Ruling(Base):
+    """A row of the decisions ledger: what an operator decided about one planned item, why, and what it became.
+
+    `outputs` are the ids that go on (the item itself when unchanged); empty for a drop. `scope_hash` is "" for
+    scope item, else the hash of the sorted ids that the decision depended on.
+    """
+
+    id: str
+    item_id: str
+    stage: str
+    decision: Decision
+    reason: str
+    scope_hash: str = ""
+    score: float | None = None
+    evidence_json: str = "{}"
+    outputs: tuple[str, ...] = ()
+    parents: tuple[str, ...] = ()
+
+
+class DeadLetter(Base):
+    """A record or item that could not be processed. `retry` marks those that the next run tries again."""
+
+    id: str
+    item_id: str
+    stage: str
+    source: str
+    position: str
+    reason: str
+    detail: str = ""
+    retry: bool = False
+    parents: tuple[str, ...] = ()
+
+
+class Signature(Base):
+    """A similarity signature of one item: `kind` (exact, minhash, …) names method and parameters."""
+
+    id: str
+    item_id: str
+    kind: str
+    text_hash: str = ""
+    values: bytes = b""
+    parents: tuple[str, ...] = ()
+
+
+class Embedding(Base):
+    """An embedding of one item by `model` (name and revision)."""
+
+    id: str
+    item_id: str
+    model: str
+    vector: tuple[float, ...] = ()
+    parents: tuple[str, ...] = ()
+
+
+class Pair(Base):
+    """A row of another grain, such as a preference: prompt, chosen and rejected as JSON text of messages."""
+
+    id: str
+    kind: str
+    task_id: str | None = None
+    prompt_json: str = "[]"
+    chosen_json: str = "[]"
+    rejected_json: str = "[]"
+    tools_json: str | None = None
+    evidence_json: str = "{}"
+    parents: tuple[str, ...] = ()
+
+
+class Export(Base):
+    """One written set of shards; run, snapshot and time stand here and never in the files themselves."""
+
+    id: str
+    dataset: str
+    format: str
+    path: str
+    snapshot: int
+    rows: int
+    manifest_sha256: str
+    manifest_json: str
+    parents: tuple[str, ...] = ()
+
+
+class Request(Base):
+    """Accounting of one model call (no prompt, no answer, no key): tokens, US dollars, seconds."""
+
+    id: str
+    item_id: str
+    endpoint: str
+    model: str
+    status: str
+    cached: bool = False
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float = 0.0
+    latency_s: float = 0.0
+    attempts: int = 1
+    parents: tuple[str, ...] = ()

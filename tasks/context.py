@@ -1,0 +1,88 @@
+"""What an operator may use while it works: the lake, the model client, the sandbox, the recipe.
+
+Heavy parts are built on first use and shared by all operators of the process; `close` ends them.
+"""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schemas.recipe import Recipe
+from schemas.vocabulary import Kind
+from tasks.operator import Plugin
+from tasks.registry import build
+from warehouse.lake import Lake
+
+if TYPE_CHECKING:
+    from tasks.client.client import ModelClient
+    from tasks.sandbox.sandbox import Sandbox
+
+
+class Context:
+    """One run of one recipe in one process.
+
+    recipe_dir: relative paths in a recipe are relative to it. out: the folder for shards and checkpoints.
+    limit: at most so many items per operator (preview), None for all.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        lake: Lake,
+        run_id: str,
+        recipe_dir: Path,
+        out: Path,
+        *,
+        limit: int | None = None,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.recipe, self.lake, self.run_id = recipe, lake, run_id
+        self.recipe_dir, self.out, self.limit, self.say = recipe_dir, out, limit, say
+        self._lock = threading.RLock()
+        self._client: ModelClient | None = None
+        self._sandbox: Sandbox | None = None
+        self._plugins: dict[str, Plugin] = {}
+
+    def path(self, given: str) -> Path:
+        """A path named in the recipe."""
+        path = Path(given).expanduser()
+        return path if path.is_absolute() else self.recipe_dir / path
+
+    def build(self, kind: Kind, entry: dict[str, Any]) -> Plugin:
+        """The plug-in of a nested entry, built once per process, so that a local model is loaded once."""
+        key = f"{kind}:{sorted(entry.items())!r}"
+        with self._lock:
+            if key not in self._plugins:
+                self._plugins[key] = build(kind, entry)
+            return self._plugins[key]
+
+    @property
+    def client(self) -> "ModelClient":
+        """The one model client of the process."""
+        with self._lock:
+            if self._client is None:
+                from tasks.client.client import ModelClient
+
+                self._client = ModelClient.for_lake(self.lake, self.recipe.budget)
+            return self._client
+
+    @property
+    def sandbox(self) -> "Sandbox":
+        """The one sandbox service of the process; Unavailable where untrusted code cannot be contained."""
+        with self._lock:
+            if self._sandbox is None:
+                from tasks.sandbox.sandbox import Sandbox
+
+                self._sandbox = Sandbox.start()
+            return self._sandbox
+
+    def close(self) -> None:
+        """Ends the client and the sandbox; the lake belongs to the caller."""
+        with self._lock:
+            if self._client is not None:
+                self._client.close()
+                self._client = None
+            if self._sandbox is not None:
+                self._sandbox.close()
+                self._sandbox = None

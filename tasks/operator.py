@@ -1,0 +1,180 @@
+"""What every plug-in that decides about items has in common: plan the items, run a batch of them.
+
+An operator is one frozen class whose fields are its options. `plan` says which work items it will decide
+about; `run` decides a batch of them. Everything else (done-keys, leases, the ledger, counts, dead letters)
+is the stage runner's work in `tasks.stage`, the same for every operator.
+
+For each planned item `run` must account exactly once: an Outcome (keep or drop, with a reason), a DeadLetter,
+or a Pending. The runner refuses a batch in which an item is missing or counted twice.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import msgspec
+
+from schemas.ids import content_id
+from schemas.rows import DeadLetter
+from schemas.trajectory import Base
+from schemas.vocabulary import Decision, Kind, Scope, Stage
+
+if TYPE_CHECKING:
+    from tasks.context import Context
+
+Effect = Literal["add", "annotate", "map", "filter"]
+Unit = Literal["task", "trajectory", "kept", "pair", "record"]
+
+
+class WorkingSet(Base):
+    """The ids that flow from stage to stage within one recipe.
+
+    `barred` are trajectories that a selector with `bars_everywhere` dropped (contamination, licence): no later
+    stage sees them. `kept` is what the curate stage kept so far; None before it has run.
+    `shards` maps an exporter entry's label to its folder.
+    """
+
+    tasks: tuple[str, ...] = ()
+    trajectories: tuple[str, ...] = ()
+    kept: tuple[str, ...] | None = None
+    barred: tuple[str, ...] = ()
+    pairs: tuple[str, ...] = ()
+    shards: tuple[tuple[str, str], ...] = ()
+
+
+class Item(Base):
+    """A planned work item. `id` is its done-key, `ref` the id of what it works on, `params` what else it needs (JSON).
+
+    `group` is the group key (a task id) for scope group.
+    """
+
+    id: str
+    ref: str
+    group: str = ""
+    params: dict[str, Any] = {}
+
+
+class Plan(Base):
+    """The items of one operator. `n_seen` counts the inputs looked at, eligible or not."""
+
+    items: tuple[Item, ...]
+    n_seen: int
+
+
+class Outcome(Base):
+    """The decision about one item. `outputs` default to the item's `ref` when kept."""
+
+    item_id: str
+    decision: Decision
+    reason: str
+    score: float | None = None
+    evidence: dict[str, Any] = {}
+    outputs: tuple[str, ...] | None = None
+
+
+class Pending(Base):
+    """An item left for the next run: budget, breaker, infrastructure."""
+
+    item_id: str
+    reason: str
+
+
+class Result(Base):
+    """What a batch gave: outcomes, rows for side tables (table name → rows), dead letters, pending items."""
+
+    outcomes: tuple[Outcome, ...] = ()
+    rows: Mapping[str, Sequence[Any]] = {}
+    dead: tuple[DeadLetter, ...] = ()
+    pending: tuple[Pending, ...] = ()
+
+
+class Plugin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A plug-in of any kind: its fields are its options, unknown options are refused.
+
+    version: raised whenever the same options would give another result.
+    inert: fields that cannot change a result (batch sizes, devices); they stay out of the fingerprint.
+    """
+
+    kind: ClassVar[Kind]
+    version: ClassVar[int] = 1
+    inert: ClassVar[frozenset[str]] = frozenset()
+
+    @classmethod
+    def plugin_id(cls) -> str:
+        """The id: the name of the file that defines the class."""
+        return cls.__module__.rsplit(".", 1)[-1]
+
+    def identity(self) -> dict[str, Any]:
+        """Everything about this plug-in that shapes its results, as plain JSON data."""
+        options = msgspec.to_builtins(self)
+        return {
+            "kind": self.kind.value,
+            "use": self.plugin_id(),
+            "version": self.version,
+            "options": {key: value for key, value in options.items() if key not in self.inert},
+        }
+
+
+class Operator(Plugin, frozen=True, kw_only=True):
+    """A plug-in that decides about items. See the module's docstring for the contract."""
+
+    stage: ClassVar[Stage]
+    scope: ClassVar[Scope] = Scope.ITEM
+    reads: ClassVar[Unit] = "trajectory"
+    effect: ClassVar[Effect] = "annotate"
+    seeded: ClassVar[bool] = False
+    batch_size: ClassVar[int] = 256
+
+    def fingerprint(self, ctx: "Context") -> str:
+        """The hash of what shapes this operator's results; plug-ins it is built from are part of its options."""
+        return content_id("operator", self.identity(), ctx.recipe.seed if self.seeded else None)
+
+    def plan(self, inputs: WorkingSet, ctx: "Context") -> Plan:
+        """One item per input id of the unit that the operator reads; override to multiply or to filter."""
+        ids = select_ids(self.reads, inputs)
+        return Plan(items=tuple(Item(id=ref, ref=ref) for ref in ids), n_seen=len(ids))
+
+    def run(self, items: Sequence[Item], ctx: "Context") -> Result:
+        """Decide about every item of the batch."""
+        raise NotImplementedError(f"{type(self).__name__} must define run()")
+
+
+def select_ids(unit: Unit, inputs: WorkingSet) -> tuple[str, ...]:
+    """The ids of `unit` in the working set, without the barred ones."""
+    if unit == "task":
+        return inputs.tasks
+    if unit == "pair":
+        return inputs.pairs
+    if unit == "kept":
+        source = inputs.trajectories if inputs.kept is None else inputs.kept
+    elif unit == "trajectory":
+        source = inputs.trajectories
+    else:
+        return ()
+    barred = frozenset(inputs.barred)
+    return tuple(ref for ref in source if ref not in barred) if barred else source
+
+
+def keep(item: Item, reason: str = "ok", **more: Any) -> Outcome:
+    """A keep outcome for `item`."""
+    return Outcome(item_id=item.id, decision=Decision.KEEP, reason=reason, **more)
+
+
+def drop(item: Item, reason: str, **more: Any) -> Outcome:
+    """A drop outcome for `item`, with a reason code and, in `evidence`, what shows it."""
+    return Outcome(item_id=item.id, decision=Decision.DROP, reason=reason, **more)
+
+
+def dead(
+    item: Item, stage: Stage, reason: str, detail: str = "", *, source: str = "", position: str = "", retry: bool = False
+) -> DeadLetter:
+    """A dead letter for `item`; the id leaves the detail out, so that a repeated failure adds no row."""
+    return DeadLetter(
+        id=content_id("dead", stage, item.id, reason),
+        item_id=item.id,
+        stage=stage,
+        source=source or item.ref,
+        position=position,
+        reason=reason,
+        detail=detail[:2000],
+        retry=retry,
+    )
