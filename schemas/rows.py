@@ -150,3 +150,42 @@ class Request(Base):
     latency_s: float = 0.0
     attempts: int = 1
     parents: tuple[str, ...] = ()
+
+
+class PlanMember(Base):
+    """Membership of a plan: the items that one operator planned, named by the hash of their ids.
+
+    The id is content_id("plan", scope_hash, item_id); a rerun with the same items adds nothing.
+    """
+
+    id: str
+    scope_hash: str
+    item_id: str
+    parents: tuple[str, ...] = ()
+
+
+class RunEvent(Base):
+    """What a run did: it started, one operator of it ended, it finished. The only rows that a rerun adds.
+
+    event: started | operator | finished. `scope_hash` names the plan (see PlanMember); n_seen counts the inputs
+    looked at, eligible or not; n_inputs/n_outputs are the fan-out's two sides; seconds is wall time.
+    """
+
+    id: str
+    event: str
+    recipe: str
+    recipe_json: str = "{}"
+    stage: str = ""
+    entry: int = 0
+    name: str = ""
+    scope: str = "item"
+    scope_hash: str = ""
+    unit: str = ""
+    n_seen: int = 0
+    n_in: int = 0
+    n_inputs: int = 0
+    n_outputs: int = 0
+    seconds: float = 0.0
+    status: str = ""
+    summary_json: str = "{}"
+    parents: tuple[str, ...] = ()
