@@ -17,7 +17,9 @@ _VOLATILE = frozenset({"usage", "timestamp"})
 
 def canonical_json(value: Any) -> str:
     """JSON text with sorted keys, no white space, no NaN; equal values give equal text."""
-    return json.dumps(msgspec.to_builtins(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return json.dumps(
+        msgspec.to_builtins(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
 
 
 def digest(data: str | bytes) -> str:

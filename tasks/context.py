@@ -8,11 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from warehouse.lake import Lake
+
 from schemas.recipe import Recipe
 from schemas.vocabulary import Kind
 from tasks.operator import Plugin
 from tasks.registry import build
-from warehouse.lake import Lake
 
 if TYPE_CHECKING:
     from tasks.client.client import ModelClient
@@ -76,6 +77,10 @@ class Context:
 
                 self._sandbox = Sandbox.start()
             return self._sandbox
+
+    def calls(self) -> dict[str, float]:
+        """What the model client did in this run: calls, cached, tokens, US dollars; empty when no model was used."""
+        return self._client.counters() if self._client is not None else {}
 
     def close(self) -> None:
         """Ends the client and the sandbox; the lake belongs to the caller."""

@@ -165,7 +165,14 @@ def drop(item: Item, reason: str, **more: Any) -> Outcome:
 
 
 def dead(
-    item: Item, stage: Stage, reason: str, detail: str = "", *, source: str = "", position: str = "", retry: bool = False
+    item: Item,
+    stage: Stage,
+    reason: str,
+    detail: str = "",
+    *,
+    source: str = "",
+    position: str = "",
+    retry: bool = False,
 ) -> DeadLetter:
     """A dead letter for `item`; the id leaves the detail out, so that a repeated failure adds no row."""
     return DeadLetter(

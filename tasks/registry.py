@@ -99,7 +99,9 @@ def plugin_class(kind: Kind, use: str) -> type[Plugin]:
         classes = [
             value
             for value in vars(module).values()
-            if isinstance(value, type) and issubclass(value, Plugin) and value.__module__ == module.__name__
+            if isinstance(value, type)
+            and issubclass(value, Plugin)
+            and value.__module__ == module.__name__
             and getattr(value, "kind", None) is kind
         ]
         if len(classes) != 1:

@@ -1,0 +1,30 @@
+"""Writes a dataset in one format, as it stands or at an earlier snapshot.
+
+Run it: gristmill export quickstart --format trl_sft --out shards/
+"""
+
+import msgspec
+from prefect import flow
+from warehouse.lake import Lake
+
+from flows.way import Summary, dataset, under_way
+from schemas.vocabulary import Stage
+from tasks.emit.task import emit
+from tasks.recipe import parse_recipe
+
+
+@flow(name="export", persist_result=False, validate_parameters=False)
+def export(name: str, fmt: str, out: str, lake: str = "lake", snapshot: int | None = None) -> Summary:
+    """Writes dataset `name` with exporter `fmt` into the folder `out`."""
+    opened = Lake.open(lake, read_only=True)
+    recipe, working = dataset(opened if snapshot is None else opened.at(snapshot), name)
+    opened.close()
+    emitting = parse_recipe({**_head(msgspec.to_builtins(recipe)), "emit": [{"use": fmt}]}, f"export of {name}")
+    with under_way(emitting, lake, out=out, working=working) as way:
+        way.take(Stage.EMIT, emit)
+        return way.summary()
+
+
+def _head(recipe: dict[str, object]) -> dict[str, object]:
+    """The parts of a recipe that shape an export beside its entries."""
+    return {key: recipe[key] for key in ("name", "seed", "description")}

@@ -1,0 +1,237 @@
+"""What every flow shares: one run of one recipe, taken through its stages.
+
+A flow reads top to bottom as `way.take(stage, prefect_task)`; this module opens the lake, submits batches to
+Prefect's task runner, keeps the working set, reports progress and closes the run. No logic of a stage is here.
+"""
+
+import json
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+from prefect import Task
+from prefect.artifacts import create_table_artifact
+from prefect.futures import PrefectFuture, as_completed
+from warehouse.lake import Lake, Stamp
+
+from schemas.errors import UserError
+from schemas.ids import canonical_json, content_id, scope_hash
+from schemas.recipe import Recipe
+from schemas.rows import PlanMember, RunEvent
+from schemas.vocabulary import Stage
+from tasks.batch import BatchRef, BatchSummary, forget, register
+from tasks.context import Context
+from tasks.operator import WorkingSet
+from tasks.recipe import entries, operator_of
+from tasks.stage import EntryReport, finish_entry, plan_entry
+
+BatchTask = Task[[BatchRef], BatchSummary]
+
+# The parts of a working set that `dataset` finds again by the hash of their ids.
+_PARTS = ("tasks", "trajectories", "kept", "barred", "pairs")
+
+
+class Observer(Protocol):
+    """Who is told how a run goes; the command line draws it."""
+
+    def entry(self, stage: Stage, name: str, batches: int, items: int) -> None:
+        """An entry begins, with so many batches and planned items."""
+
+    def batch(self, summary: BatchSummary) -> None:
+        """A batch ended."""
+
+    def done(self, report: EntryReport) -> None:
+        """An entry ended."""
+
+
+class Silent:
+    """An observer that says nothing."""
+
+    def entry(self, stage: Stage, name: str, batches: int, items: int) -> None:
+        """Says nothing."""
+
+    def batch(self, summary: BatchSummary) -> None:
+        """Says nothing."""
+
+    def done(self, report: EntryReport) -> None:
+        """Says nothing."""
+
+
+_observer: Observer = Silent()
+
+
+def observe(observer: Observer) -> None:
+    """Makes `observer` the one of this process's runs."""
+    global _observer  # noqa: PLW0603 - one command line per process
+    _observer = observer
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """What a flow returns: a run's entries with their counts, the calls it made, and where its shards are."""
+
+    run_id: str
+    recipe: str
+    lake: str
+    entries: tuple[EntryReport, ...]
+    calls: dict[str, float]
+    shards: tuple[tuple[str, str], ...]
+    seconds: float
+    failed_share: float
+    over_limit: bool
+
+
+class Way:
+    """A run under way."""
+
+    def __init__(self, ctx: Context, working: WorkingSet | None = None) -> None:
+        self.ctx, self.working = ctx, working or WorkingSet()
+        self.reports: list[EntryReport] = []
+        self.started = time.monotonic()
+
+    def take(self, stage: Stage, batch_task: BatchTask) -> None:
+        """Takes the working set through every entry of `stage`, in order."""
+        for entry in range(len(entries(self.ctx.recipe, stage))):
+            self.working = self._entry(stage, entry, batch_task, self.working)
+
+    def verify_refined(self, before: WorkingSet, batch_task: BatchTask) -> None:
+        """Verifies the trajectories that refining made since `before`; the older ones have their verdicts."""
+        old = frozenset(before.trajectories)
+        fresh = WorkingSet(trajectories=tuple(ref for ref in self.working.trajectories if ref not in old))
+        if fresh.trajectories:
+            for entry in range(len(entries(self.ctx.recipe, Stage.VERIFY))):
+                self._entry(Stage.VERIFY, entry, batch_task, fresh)
+
+    def _entry(self, stage: Stage, entry: int, batch_task: BatchTask, inputs: WorkingSet) -> WorkingSet:
+        started = time.monotonic()
+        name = operator_of(self.ctx.recipe, stage, entry).plugin_id()
+        planned = plan_entry(self.ctx, stage, entry, inputs)
+        _observer.entry(stage, name, len(planned.batches), len(planned.plan.items))
+        futures: list[PrefectFuture[BatchSummary]] = [batch_task.submit(ref) for ref in planned.batches]
+        summaries: list[BatchSummary] = []
+        for future in as_completed(futures):
+            summaries.append(future.result())
+            _observer.batch(summaries[-1])
+        working, report = finish_entry(self.ctx, planned, inputs, summaries, time.monotonic() - started)
+        _observer.done(report)
+        self.reports.append(report)
+        return working
+
+    def summary(self) -> Summary:
+        """What this run did so far."""
+        planned = sum(report.n_in for report in self.reports)
+        failed = sum(report.n_dead for report in self.reports)
+        share = failed / planned if planned else 0.0
+        return Summary(
+            run_id=self.ctx.run_id,
+            recipe=self.ctx.recipe.name,
+            lake=self.ctx.lake.address,
+            entries=tuple(self.reports),
+            calls=self.ctx.calls(),
+            shards=self.working.shards,
+            seconds=time.monotonic() - self.started,
+            failed_share=share,
+            over_limit=any(r.n_in and r.n_dead / r.n_in > self.ctx.recipe.max_failed for r in self.reports),
+        )
+
+    def finish(self) -> Summary:
+        """Records the finished run with its working set, checks the counts, writes Prefect's summary table."""
+        lake, ctx = self.ctx.lake, self.ctx
+        stamp = Stamp(ctx.run_id, "run", content_id("recipe", ctx.recipe))
+        hashes: dict[str, str | None] = {}
+        for part in _PARTS:
+            ids = getattr(self.working, part)
+            hashes[part] = None if ids is None else scope_hash(ids)
+            known = lake.sql("select 1 from plans where scope_hash = ? limit 1", params=[hashes[part]]).num_rows
+            if ids and not known:
+                whole = str(hashes[part])
+                lake.append(
+                    stamp,
+                    {"plans": [PlanMember(id=content_id("plan", whole, i), scope_hash=whole, item_id=i) for i in ids]},
+                )
+        summary = self.summary()
+        event = RunEvent(
+            id=content_id("run", ctx.run_id, "finished"),
+            event="finished",
+            recipe=ctx.recipe.name,
+            recipe_json=canonical_json(ctx.recipe),
+            seconds=summary.seconds,
+            status="over_limit" if summary.over_limit else "done",
+            summary_json=canonical_json({"working": hashes, "calls": summary.calls, "shards": summary.shards}),
+        )
+        lake.append(stamp, {"runs": [event]})
+        create_table_artifact(
+            key=f"gristmill-{ctx.recipe.name.replace('_', '-')}",
+            table=[{**r._asdict(), "reasons": json.dumps(r.reasons), "faults": len(r.faults)} for r in self.reports],
+            description=f"Run {ctx.run_id} of {ctx.recipe.name}: every count of every stage.",
+        )
+        return summary
+
+
+@contextmanager
+def under_way(
+    recipe: Recipe,
+    lake: str,
+    recipe_dir: str = ".",
+    out: str = "",
+    *,
+    limit: int | None = None,
+    working: WorkingSet | None = None,
+) -> Iterator[Way]:
+    """Opens the lake and a run of `recipe`; ends its models, client and sandbox whatever happens."""
+    opened = Lake.open(lake)
+    run_id = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+    folder = Path(out or recipe.out or f"out/{recipe.name}").expanduser().resolve()
+    ctx = Context(recipe, opened, run_id, Path(recipe_dir).resolve(), folder, limit=limit)
+    register(ctx)
+    try:
+        stamp = Stamp(run_id, "run", content_id("recipe", recipe))
+        opened.append(
+            stamp,
+            {
+                "runs": [
+                    RunEvent(
+                        id=content_id("run", run_id, "started"),
+                        event="started",
+                        recipe=recipe.name,
+                        recipe_json=canonical_json(recipe),
+                    )
+                ]
+            },
+        )
+        yield Way(ctx, working)
+    finally:
+        forget(ctx)
+        opened.close()
+
+
+def dataset(lake: Lake, name: str) -> tuple[Recipe, WorkingSet]:
+    """The newest finished run of recipe `name` in the lake (as it stands, or at a snapshot): recipe and working set."""
+    rows = lake.sql(
+        "select recipe_json, summary_json from runs where recipe = ? and event = 'finished' order by created_at desc limit 1",
+        params=[name],
+    ).to_pylist()
+    if not rows:
+        names = lake.sql("select distinct recipe from runs where event = 'finished' order by recipe").to_pylist()
+        known = ", ".join(row["recipe"] for row in names) or "none yet"
+        raise UserError(
+            f"No finished run of '{name}' in {lake.address}.",
+            f"Datasets here: {known}.",
+            "Run its recipe first: gristmill run RECIPE",
+        )
+    working = json.loads(rows[0]["summary_json"])["working"]
+    parts: dict[str, Any] = {part: _members(lake, working[part]) for part in _PARTS}
+    return msgspec.convert(json.loads(rows[0]["recipe_json"]), Recipe), WorkingSet(**parts)
+
+
+def _members(lake: Lake, whole: str | None) -> tuple[str, ...] | None:
+    if whole is None:
+        return None
+    found: Sequence[str] = lake.sql(
+        "select distinct item_id from plans where scope_hash = ? order by item_id", params=[whole]
+    )["item_id"].to_pylist()
+    return tuple(found)

@@ -1,0 +1,149 @@
+"""Reads a recipe, applies `--set a.b=c`, and builds every operator that it names.
+
+A recipe is TOML; unknown keys, unknown plug-ins, literal keys and credentials in URLs are refused with what
+was given, what is known and what to do.
+"""
+
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from schemas.errors import UserError
+from schemas.recipe import Recipe
+from schemas.vocabulary import Kind, Stage
+from tasks.operator import Operator
+from tasks.registry import ENTRY_KIND, build
+
+NAME_PATTERN = re.compile(r"[a-z][a-z0-9_-]*")
+_SECRET_FIELD = re.compile(r"(^|_)(api_?key|key|token|secret|password|authorization)$", re.IGNORECASE)
+_SECRET_VALUE = re.compile(r"\b(sk-[A-Za-z0-9_-]{8,}|hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|Bearer\s+\S{8,})")
+
+
+def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """The recipe in the file at `path` with `overrides` ("a.b=c") applied; UserError when it is not one."""
+    file = Path(path)
+    if not file.is_file():
+        nearby = sorted(str(found) for found in Path("recipes").glob("*.toml"))
+        raise UserError(
+            f"No recipe at '{path}'.", f"Recipes here: {', '.join(nearby) or 'none'}.", "Give the path of a TOML file."
+        )
+    try:
+        raw = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"The recipe '{path}' is not valid TOML: {error}", todo="Mend the line named above.") from error
+    for override in overrides:
+        _apply(raw, override)
+    return parse_recipe(raw, str(path))
+
+
+def parse_recipe(raw: dict[str, Any], where: str = "recipe") -> Recipe:
+    """A Recipe from plain data, every entry checked against its plug-in."""
+    _refuse_secrets(raw, where)
+    known = [field.encode_name for field in msgspec.structs.fields(Recipe)]
+    unknown = sorted(set(raw) - set(known))
+    if unknown:
+        raise UserError(
+            f"Unknown key{'s' if len(unknown) > 1 else ''} {', '.join(map(repr, unknown))} in {where}.",
+            f"Known keys: {', '.join(known)}.",
+        )
+    try:
+        recipe = msgspec.convert(raw, Recipe)
+    except msgspec.ValidationError as error:
+        raise UserError(f"{where} does not fit: {error}", f"Known keys: {', '.join(known)}.") from error
+    if not NAME_PATTERN.fullmatch(recipe.name):
+        raise UserError(f"The recipe name '{recipe.name}' is not valid.", f"A name matches {NAME_PATTERN.pattern}.")
+    if not 0 <= recipe.max_failed <= 1:
+        raise UserError(f"max_failed = {recipe.max_failed} is not a share.", "It lies between 0 and 1.")
+    if recipe.teacher is not None:
+        build(Kind.TEACHER, recipe.teacher, f"{where}: teacher")
+    for stage in Stage:
+        for index in range(len(entries(recipe, stage))):
+            operator_of(recipe, stage, index)
+    return recipe
+
+
+def entries(recipe: Recipe, stage: Stage) -> tuple[dict[str, Any], ...]:
+    """The recipe's entries of one stage, in order."""
+    found: tuple[dict[str, Any], ...] = getattr(recipe, stage.value)
+    return found
+
+
+def operator_of(recipe: Recipe, stage: Stage, index: int) -> Operator:
+    """The operator of one entry."""
+    plugin = build(ENTRY_KIND[stage], entries(recipe, stage)[index], f"[[{stage.value}]] number {index + 1}")
+    if not isinstance(plugin, Operator):
+        raise UserError(f"'{plugin.plugin_id()}' is not an operator of stage {stage.value}.")
+    return plugin
+
+
+def _apply(raw: dict[str, Any], override: str) -> None:
+    """Sets one dotted key; a number in the path indexes an array, and the value is TOML, or else a plain string."""
+    key, sign, text = override.partition("=")
+    if not sign or not key.strip():
+        raise UserError(
+            f"--set '{override}' is not KEY=VALUE.", todo="Write for example --set seed=7 or --set rollout.0.samples=4"
+        )
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    *path, last = key.strip().split(".")
+    target: Any = raw
+    for depth, part in enumerate(path):
+        where = ".".join(path[: depth + 1])
+        if isinstance(target, list):
+            target = target[_index(target, part, override)]
+        elif isinstance(target, dict):
+            target = target.setdefault(part, {})
+        else:
+            raise UserError(f"--set '{override}': '{where}' is not a table or an array.")
+    if isinstance(target, list):
+        target[_index(target, last, override)] = value
+    elif isinstance(target, dict):
+        target[last] = value
+    else:
+        raise UserError(f"--set '{override}': '{'.'.join(path)}' is not a table or an array.")
+
+
+def _index(target: list[Any], part: str, override: str) -> int:
+    if not part.isdigit() or int(part) >= len(target):
+        raise UserError(
+            f"--set '{override}': '{part}' is not an index of that array.",
+            f"It has {len(target)} entries, counted from 0.",
+        )
+    return int(part)
+
+
+def _refuse_secrets(value: Any, where: str) -> None:
+    """Refuses literal keys and credentials in URLs; the message never repeats the secret."""
+    if isinstance(value, dict):
+        for key, child in value.items():
+            if isinstance(child, str) and child and _SECRET_FIELD.search(key):
+                raise UserError(
+                    f"{where}.{key} holds a literal secret.",
+                    "Recipes name the environment variable that holds a key, never the key.",
+                    'Write key_env = "NAME" and set NAME in the environment.',
+                )
+            _refuse_secrets(child, f"{where}.{key}")
+    elif isinstance(value, list | tuple):
+        for index, child in enumerate(value):
+            _refuse_secrets(child, f"{where}.{index}")
+    elif isinstance(value, str):
+        if _SECRET_VALUE.search(value):
+            raise UserError(f"{where} holds what looks like a key.", todo='Write key_env = "NAME" instead.')
+        if "://" in value:
+            try:
+                parts = urlsplit(value)
+            except ValueError:
+                return
+            if parts.password or (parts.username and parts.scheme.startswith("http")):
+                raise UserError(
+                    f"{where} has credentials in its URL.",
+                    "Keys come from the environment.",
+                    'Write key_env = "NAME" instead.',
+                )

@@ -1,0 +1,195 @@
+"""Runs one recipe entry: plan, batches, counts. The same for every operator of every stage.
+
+The way of one entry: `plan_entry` asks the operator which items it will decide about and cuts them into
+batches (`tasks.batch` runs them); `finish_entry` reads the decisions back, checks the law of counts and gives
+the working set of the next entry. Nothing is concluded from Prefect: the ledger alone says what is done.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from warehouse.lake import Stamp
+
+from schemas.errors import FaultError
+from schemas.ids import canonical_json, content_id, scope_hash
+from schemas.rows import PlanMember, RunEvent
+from schemas.vocabulary import Decision, Scope, Stage
+from tasks.batch import BatchRef, BatchSummary
+from tasks.context import Context
+from tasks.ledger import dead_of, rulings_of, scopes_of
+from tasks.operator import Item, Operator, Plan, WorkingSet, select_ids
+from tasks.recipe import operator_of
+
+
+class EntryPlan(NamedTuple):
+    """A planned entry: operator, fingerprint, plan, the hash of its item ids, its batches."""
+
+    stage: Stage
+    entry: int
+    operator: Operator
+    fingerprint: str
+    plan: Plan
+    scope_hash: str
+    batches: list[BatchRef]
+
+
+class EntryReport(NamedTuple):
+    """A finished entry: what it decided, per reason, and what stays open."""
+
+    stage: Stage
+    name: str
+    unit: str
+    n_seen: int
+    n_in: int
+    n_kept: int
+    n_dropped: int
+    n_dead: int
+    n_pending: int
+    reasons: dict[str, int]
+    faults: tuple[str, ...]
+
+
+def plan_entry(ctx: Context, stage: Stage, entry: int, inputs: WorkingSet) -> EntryPlan:
+    """Plans one entry and records which items it planned (once: the same items again add nothing)."""
+    operator = operator_of(ctx.recipe, stage, entry)
+    fingerprint = operator.fingerprint(ctx)
+    plan = operator.plan(inputs, ctx)
+    items = plan.items[: ctx.limit] if ctx.limit is not None else plan.items
+    if len({item.id for item in items}) != len(items):
+        repeated = [key for key, count in Counter(item.id for item in items).items() if count > 1]
+        raise FaultError(f"{stage}/{operator.plugin_id()} planned items twice: {repeated[:3]}")
+    plan = Plan(items=items, n_seen=plan.n_seen)
+    whole = scope_hash([item.id for item in items])
+    stamp = Stamp(ctx.run_id, operator.plugin_id(), fingerprint)
+    if items and not ctx.lake.sql("select 1 from plans where scope_hash = ? limit 1", params=[whole]).num_rows:
+        members = [PlanMember(id=content_id("plan", whole, i.id), scope_hash=whole, item_id=i.id) for i in items]
+        ctx.lake.append(stamp, {"plans": members})
+    batches = [
+        BatchRef(
+            lake=ctx.lake.address,
+            recipe=ctx.recipe,
+            recipe_dir=str(ctx.recipe_dir),
+            out=str(ctx.out),
+            run_id=ctx.run_id,
+            stage=stage,
+            entry=entry,
+            number=number,
+            scope_hash=whole,
+            items=msgspec.msgpack.encode(chunk),
+        )
+        for number, chunk in enumerate(_chunks(operator, items))
+    ]
+    return EntryPlan(stage, entry, operator, fingerprint, plan, whole, batches)
+
+
+def _chunks(operator: Operator, items: Sequence[Item]) -> list[Sequence[Item]]:
+    """Batches: the whole set, whole groups, or slices of batch_size."""
+    if not items:
+        return []
+    if operator.scope is Scope.SET:
+        return [items]
+    if operator.scope is Scope.ITEM:
+        return [items[start : start + operator.batch_size] for start in range(0, len(items), operator.batch_size)]
+    groups: dict[str, list[Item]] = {}
+    for item in items:
+        groups.setdefault(item.group, []).append(item)
+    chunks: list[Sequence[Item]] = []
+    current: list[Item] = []
+    for group in groups.values():
+        if current and len(current) + len(group) > operator.batch_size:
+            chunks.append(current)
+            current = []
+        current = [*current, *group]
+    return [*chunks, current]
+
+
+def finish_entry(
+    ctx: Context, planned: EntryPlan, inputs: WorkingSet, summaries: Sequence[BatchSummary], seconds: float
+) -> tuple[WorkingSet, EntryReport]:
+    """Reads the decisions back, records the entry in `runs`, checks the law of counts, gives the next working set.
+
+    What stays open is counted in the ledger and, apart from that, by the batches; a difference is a fault.
+    """
+    operator, items = planned.operator, planned.plan.items
+    rulings = rulings_of(ctx.lake, planned.fingerprint, scopes_of(operator, items, planned.scope_hash))
+    dead = dead_of(ctx.lake, planned.fingerprint, [item.id for item in items if item.id not in rulings])
+    open_items = [item.id for item in items if item.id not in rulings and item.id not in dead]
+    reported = sum(summary.pending for summary in summaries)
+    if len(open_items) != reported:
+        raise FaultError(
+            f"{planned.stage}/{operator.plugin_id()}: the ledger leaves {len(open_items)} of {len(items)} items open, "
+            f"the batches reported {reported} pending"
+        )
+    reasons = Counter(row["reason"] for row in rulings.values())
+    reasons.update(dead.values())
+    for summary in summaries:
+        reasons.update({f"pending:{why}": count for why, count in summary.pending_reasons.items()})
+    kept = [row for row in rulings.values() if row["decision"] == Decision.KEEP.value]
+    outputs = _outputs(items, rulings)
+    report = EntryReport(
+        stage=planned.stage,
+        name=operator.plugin_id(),
+        unit=operator.reads,
+        n_seen=planned.plan.n_seen,
+        n_in=len(items),
+        n_kept=len(kept),
+        n_dropped=len(rulings) - len(kept),
+        n_dead=len(dead),
+        n_pending=len(open_items),
+        reasons=dict(reasons),
+        faults=tuple(fault for summary in summaries for fault in summary.faults),
+    )
+    event = RunEvent(
+        id=content_id("run", ctx.run_id, planned.stage, planned.entry, planned.scope_hash),
+        event="operator",
+        recipe=ctx.recipe.name,
+        stage=planned.stage.value,
+        entry=planned.entry,
+        name=operator.plugin_id(),
+        scope=operator.scope.value,
+        scope_hash=planned.scope_hash,
+        unit=operator.reads,
+        n_seen=report.n_seen,
+        n_in=report.n_in,
+        n_inputs=len({item.ref for item in items}),
+        n_outputs=len(outputs),
+        seconds=seconds,
+        summary_json=canonical_json({"reasons": report.reasons, "faults": report.faults}),
+    )
+    ctx.lake.append(Stamp(ctx.run_id, operator.plugin_id(), planned.fingerprint), {"runs": [event]})
+    return _next(planned, inputs, rulings, outputs), report
+
+
+def _outputs(items: Sequence[Item], rulings: dict[str, dict[str, Any]]) -> list[str]:
+    """What the kept items became, in the order of the plan, each id once."""
+    return list(dict.fromkeys(out for item in items if item.id in rulings for out in rulings[item.id]["outputs"]))
+
+
+def _next(planned: EntryPlan, inputs: WorkingSet, rulings: dict[str, dict[str, Any]], outputs: list[str]) -> WorkingSet:
+    """The working set after this entry, by the operator's effect."""
+    operator, stage = planned.operator, planned.stage
+    replace = msgspec.structs.replace
+    if operator.effect == "annotate":
+        return replace(inputs, kept=inputs.trajectories) if stage is Stage.CURATE else inputs
+    if operator.effect == "add":
+        if stage is Stage.SYNTHESIZE:
+            return replace(inputs, tasks=tuple(dict.fromkeys([*inputs.tasks, *outputs])))
+        if stage in (Stage.ROLLOUT, Stage.NORMALIZE):
+            return replace(inputs, trajectories=tuple(dict.fromkeys([*inputs.trajectories, *outputs])))
+        if stage is Stage.PAIR:
+            return replace(inputs, pairs=tuple(dict.fromkeys([*inputs.pairs, *outputs])))
+        return inputs
+    became = {item.ref: tuple(rulings[item.id]["outputs"]) if item.id in rulings else () for item in planned.plan.items}
+    source = select_ids(operator.reads, inputs)
+    result = tuple(dict.fromkeys(out for ref in source for out in became.get(ref, (ref,))))
+    if operator.effect == "map":
+        return replace(inputs, trajectories=result)
+    barred = inputs.barred
+    if getattr(operator, "bars_everywhere", False):
+        dropped = {
+            i.ref for i in planned.plan.items if i.id in rulings and rulings[i.id]["decision"] == Decision.DROP.value
+        }
+        barred = tuple(dict.fromkeys([*barred, *sorted(dropped)]))
+    return replace(inputs, kept=result, barred=barred)
