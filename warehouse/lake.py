@@ -1,0 +1,285 @@
+"""The lake: the only way rows get in, and the typed way out.
+
+    lake = Lake.open("lake")
+    lake.append(Stamp(run_id, operator, fingerprint), {"tasks": [task, ...]})
+    lake.sql("select kind, count(*) from tasks group by kind")
+
+An append is one transaction over all its tables: ids that are already there are filtered out, the lease is
+checked, and everything is committed or nothing. Data tables are append-only. One `Lake` may be used by many
+threads; many processes may open the same address.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, TypeVar
+
+import duckdb
+import pyarrow as pa
+
+from schemas.errors import LakeError, UserError
+from schemas.rows import Pair, StepLabel, TokenSpan, Verdict
+from schemas.task import Task
+from schemas.trajectory import Base, Trajectory
+from warehouse import migrations
+from warehouse.address import Address, resolve
+from warehouse.arrow import from_arrow, stamp, to_arrow
+from warehouse.engine import Attach, connect
+from warehouse.failures import retryable, translated
+from warehouse.leases import Lease, Leases
+from warehouse.locks import writer_lock
+from warehouse.tables import TABLES, row_columns
+
+Row = TypeVar("Row", bound=Base)
+Result = TypeVar("Result")
+
+# A lost commit is tried again this often; under the writer lock only foreign catalog users can cause one.
+_ATTEMPTS = 12
+
+
+class Stamp(NamedTuple):
+    """Who wrote a row: run, operator (plug-in id) and the operator's fingerprint."""
+
+    run_id: str
+    operator: str
+    fingerprint: str
+
+
+class Lake:
+    """An open lake; see the module's docstring. Made by `Lake.open`."""
+
+    def __init__(self, where: Address, how: Attach, con: duckdb.DuckDBPyConnection) -> None:
+        self.where, self.how = where, how
+        self.address = where.given
+        self.leases = Leases(where)
+        self._con = con
+        self._lock = writer_lock(where)
+        self._guard = threading.Lock()
+
+    @classmethod
+    def open(cls, address: str | Path = "lake", *, read_only: bool = False) -> "Lake":
+        """Opens a lake: a folder, a TOML file or a URL (see `warehouse.address`).
+
+        Made and migrated unless `read_only`. UserError: no lake there, a malformed address, or a lake from a
+        newer version. LakeError: a damaged catalog.
+        """
+        where = resolve(address)
+        if read_only:
+            if not migrations.exists(where):
+                raise UserError(
+                    f"There is no lake at {where.given}.", "", "Make one by running a recipe, or name it with --lake."
+                )
+            return cls(where, Attach(read_only=True), _attached(where, Attach(read_only=True), ready=True))
+        if migrations.exists(where):
+            con = _attached(where, Attach())
+            if migrations.check(where, migrations.applied(con), read_only=False):
+                return cls(where, Attach(), con)
+            con.close()
+        migrations.prepare(where)
+        with writer_lock(where).held():
+            con = _attached(where, Attach())
+            # Again under the lock: another process may have done it meanwhile.
+            if not migrations.check(where, migrations.applied(con), read_only=False):
+                migrations.migrate(con)
+        return cls(where, Attach(), con)
+
+    def at(self, snapshot: int) -> "Lake":
+        """The lake as it was at an earlier snapshot, read-only; UserError when there is no such snapshot."""
+        how = Attach(read_only=True, snapshot=snapshot)
+        try:
+            con = connect(self.where, how)
+        except duckdb.Error as error:
+            raise UserError(
+                f"The lake {self.address} has no snapshot {snapshot}.",
+                f"Its newest is {self.snapshot()}; old ones may have expired.",
+                f"First cause: {str(error).splitlines()[0]}",
+            ) from error
+        return Lake(self.where, how, con)
+
+    def append(
+        self,
+        by: Stamp,
+        rows: "Mapping[str, Sequence[Base] | pa.Table]",
+        lease: Lease | None = None,
+    ) -> dict[str, int]:
+        """Appends rows to tables in one transaction and returns how many were new, per table.
+
+        Ids already in the table, and repeated ones, are left out, so that the same append twice adds nothing.
+        LeaseLost: the lease is no longer ours, nothing was written. RecordError: a row cannot be stored (named).
+        Unavailable: the disk is full or the catalog cannot be reached, nothing was written. LakeError: the commit
+        was lost again and again.
+        """
+        if self.how.read_only:
+            raise LakeError(f"the lake {self.address} is open for reading only")
+        ready = {table: to_arrow(table, batch) for table, batch in rows.items()}
+        ready = {table: batch for table, batch in ready.items() if batch.num_rows}
+        if not ready:
+            return dict.fromkeys(rows, 0)
+        with self._lock.held():
+            added = self._retried(lambda: self._commit(by, ready, lease))
+        return {table: added.get(table, 0) for table in rows}
+
+    def _commit(self, by: Stamp, rows: dict[str, pa.Table], lease: Lease | None) -> dict[str, int]:
+        con = self._cursor()
+        now = datetime.now(UTC)
+        try:
+            con.execute("BEGIN")
+            try:
+                added = {table: _insert(con, table, stamp(table, batch, *by, now)) for table, batch in rows.items()}
+                if lease is not None:
+                    lease.check()
+                con.execute("COMMIT" if any(added.values()) else "ROLLBACK")
+            except BaseException:
+                _rollback(con)
+                raise
+        finally:
+            con.close()
+        return added
+
+    def sql(self, query: str, *, ids: Sequence[str] | None = None, params: Sequence[Any] = ()) -> pa.Table:
+        """The result of a query of ours; `ids` becomes the relation ids(id). For users' SQL see `warehouse.query`."""
+
+        def run() -> pa.Table:
+            con = self._cursor()
+            try:
+                if ids is not None:
+                    con.register("ids", pa.table({"id": pa.array(ids, pa.large_string())}))
+                return con.execute(query, list(params)).to_arrow_table()
+            finally:
+                con.close()
+
+        return self._retried(run)
+
+    def tasks(self, ids: Sequence[str]) -> list[Task]:
+        """The tasks with these ids, in this order; LakeError names the first that is missing."""
+        return self._by_id("tasks", Task, ids)
+
+    def trajectories(self, ids: Sequence[str]) -> list[Trajectory]:
+        """The trajectories with these ids, in this order; LakeError names the first that is missing."""
+        return self._by_id("trajectories", Trajectory, ids)
+
+    def pairs(self, ids: Sequence[str]) -> list[Pair]:
+        """The pairs with these ids, in this order; LakeError names the first that is missing."""
+        return self._by_id("pairs", Pair, ids)
+
+    def verdicts(self, trajectory_ids: Sequence[str]) -> dict[str, list[Verdict]]:
+        """Verdicts by trajectory, oldest first; a trajectory without any has an empty list."""
+        return self._of_trajectory("verdicts", Verdict, trajectory_ids)
+
+    def labels(self, trajectory_ids: Sequence[str]) -> dict[str, list[StepLabel]]:
+        """Step labels by trajectory, oldest first; a trajectory without any has an empty list."""
+        return self._of_trajectory("step_labels", StepLabel, trajectory_ids)
+
+    def token_spans(self, trajectory_ids: Sequence[str]) -> dict[str, list[TokenSpan]]:
+        """Token spans by trajectory, by step; a trajectory without any has an empty list."""
+        found = self._of_trajectory("token_spans", TokenSpan, trajectory_ids)
+        return {key: sorted(spans, key=lambda span: span.step) for key, spans in found.items()}
+
+    def snapshot(self) -> int:
+        """The number of the snapshot that this lake shows."""
+        if self.how.snapshot is not None:
+            return self.how.snapshot
+        return int(self.sql("SELECT * FROM ducklake_current_snapshot('lake')").column(0)[0].as_py())
+
+    def close(self) -> None:
+        """Closes the connection and ends the heartbeat."""
+        self.leases.close()
+        with self._guard:
+            self._con.close()
+
+    def __enter__(self) -> "Lake":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _cursor(self) -> duckdb.DuckDBPyConnection:
+        with self._guard:
+            con = self._con.cursor()
+        con.execute("USE lake")
+        return con
+
+    def _retried(self, work: Callable[[], Result]) -> Result:
+        """Runs `work` again as a whole, with growing jittered pauses, while its commit or read is lost to others."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                return work()
+            except duckdb.Error as error:
+                if not retryable(error) or attempt == _ATTEMPTS - 1:
+                    raise translated(error, self.address) from error
+                time.sleep(min(0.05 * 1.6**attempt, 3.0) * (0.5 + random.random()))  # noqa: S311 - jitter
+        raise AssertionError("unreachable")
+
+    def _by_id(self, table: str, kind: type[Row], ids: Sequence[str]) -> list[Row]:
+        if not ids:
+            return []
+        columns = ", ".join(f'"{name}"' for name in row_columns(table))
+        found = self.sql(
+            f"SELECT {columns} FROM {table} WHERE id IN (SELECT id FROM ids)", ids=list(dict.fromkeys(ids))
+        )  # noqa: S608
+        rows = {str(row.id): row for row in from_arrow(found, kind)}  # type: ignore[attr-defined]
+        missing = [key for key in ids if key not in rows]
+        if missing:
+            raise LakeError(f"{len(missing)} of {len(ids)} ids are not in {table}, such as {missing[0]}")
+        return [rows[key] for key in ids]
+
+    def _of_trajectory(self, table: str, kind: type[Row], ids: Sequence[str]) -> dict[str, list[Row]]:
+        if not ids:
+            return {}
+        columns = ", ".join(f'"{name}"' for name in row_columns(table))
+        found = self.sql(
+            f"SELECT {columns} FROM {table} WHERE trajectory_id IN (SELECT id FROM ids) "  # noqa: S608
+            "QUALIFY row_number() OVER (PARTITION BY id ORDER BY created_at) = 1 ORDER BY created_at, id",
+            ids=list(dict.fromkeys(ids)),
+        )
+        result: dict[str, list[Row]] = {key: [] for key in ids}
+        for row in from_arrow(found, kind):
+            result[row.trajectory_id].append(row)  # type: ignore[attr-defined]
+        return result
+
+
+def _attached(where: Address, how: Attach, *, ready: bool = False) -> duckdb.DuckDBPyConnection:
+    """A connection to the lake; with `ready` its migrations must be complete."""
+    try:
+        con = connect(where, how)
+    except duckdb.Error as error:
+        raise translated(error, where.given) from error
+    if ready:
+        try:
+            migrations.check(where, migrations.applied(con), read_only=True)
+        except BaseException:
+            con.close()
+            raise
+    return con
+
+
+def _insert(con: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> int:
+    """Inserts the rows whose ids are new; how many those were."""
+    con.register("incoming", rows)
+    try:
+        con.execute(
+            f"INSERT INTO {table} BY NAME SELECT * FROM incoming "  # noqa: S608
+            f"WHERE id NOT IN (SELECT id FROM {table} WHERE id IN (SELECT id FROM incoming)) "
+            "QUALIFY row_number() OVER (PARTITION BY id) = 1"
+        )
+        counted = con.fetchone()
+        return int(counted[0]) if counted else 0
+    finally:
+        con.unregister("incoming")
+
+
+def _rollback(con: duckdb.DuckDBPyConnection) -> None:
+    try:
+        con.execute("ROLLBACK")
+    except duckdb.Error:
+        # A failed COMMIT has rolled back already.
+        return
+
+
+__all__ = ["TABLES", "Lake", "Lease", "Stamp"]

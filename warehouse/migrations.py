@@ -1,0 +1,130 @@
+"""How the lake's tables and views come to be: ordered, named migrations, under the writer lock.
+
+The only place with DDL: concurrent DDL corrupts a DuckLake catalog. A migration runs once, in one transaction
+together with its entry in `migrations`. A lake that lists a migration unknown here was written by a newer
+version and is refused. Views hold no data: they are made anew whenever their definitions changed.
+"""
+
+import sqlite3
+from collections.abc import Callable
+from typing import NamedTuple
+
+import duckdb
+
+from schemas.errors import LakeError, UserError
+from schemas.ids import digest
+from warehouse.address import Address
+from warehouse.tables import TABLES, create_statement
+from warehouse.views import VIEWS
+
+
+class Migration(NamedTuple):
+    """A named step; `apply` gets a connection inside a transaction."""
+
+    name: str
+    apply: Callable[[duckdb.DuckDBPyConnection], None]
+
+
+def _tables(con: duckdb.DuckDBPyConnection) -> None:
+    for table in TABLES:
+        con.execute(create_statement(table))
+
+
+MIGRATIONS: tuple[Migration, ...] = (Migration("0001_tables", _tables),)
+
+_BOOK = "migrations"
+_VIEWS = "views:"
+
+
+def exists(address: Address) -> bool:
+    """Whether a lake was ever made at a local address; a shared one is always asked."""
+    if address.postgres:
+        return True
+    if not address.catalog_file.is_file():
+        return False
+    try:
+        con = sqlite3.connect(f"file:{address.catalog_file}?mode=ro", uri=True, timeout=60)
+        try:
+            found = con.execute("SELECT count(*) FROM sqlite_master WHERE name = 'ducklake_metadata'").fetchone()
+        finally:
+            con.close()
+    except sqlite3.DatabaseError as error:
+        raise LakeError(f"{address.catalog_file} is not a readable catalog: {error}; see `gristmill doctor`") from error
+    return bool(found[0])
+
+
+def prepare(address: Address) -> None:
+    """Makes the folders and the catalog file in WAL mode; without WAL readers wait seconds and see errors."""
+    if address.postgres:
+        return
+    address.folder.mkdir(parents=True, exist_ok=True)
+    con = sqlite3.connect(address.catalog_file, timeout=60)
+    try:
+        con.execute("PRAGMA journal_mode=WAL")
+    finally:
+        con.close()
+
+
+def views_name() -> str:
+    """The entry of the current view definitions."""
+    return _VIEWS + digest("\n".join(f"{name}: {query}" for name, query in VIEWS.items()))
+
+
+def applied(con: duckdb.DuckDBPyConnection) -> list[str]:
+    """The entries of the lake, in the order in which they were applied; empty for a lake just made."""
+    found = con.execute(
+        "SELECT count(*) FROM duckdb_tables() WHERE database_name = 'lake' AND table_name = ?", [_BOOK]
+    ).fetchone()
+    if not found or not found[0]:
+        return []
+    return [row[0] for row in con.execute(f"SELECT name FROM {_BOOK} ORDER BY position").fetchall()]  # noqa: S608
+
+
+def check(address: Address, names: list[str], *, read_only: bool) -> bool:
+    """Whether the lake is up to date; UserError for a newer lake, and for an older one that may not be changed."""
+    known = [migration.name for migration in MIGRATIONS]
+    unknown = [name for name in names if name not in known and not name.startswith(_VIEWS)]
+    if unknown:
+        raise UserError(
+            f"The lake {address.given} was written by a newer version of Gristmill (it has migration {unknown[-1]}).",
+            f"This version knows migrations up to {known[-1]}.",
+            "Upgrade Gristmill; the lake was not touched.",
+        )
+    missing = [name for name in known if name not in names]
+    if read_only:
+        if missing:
+            raise UserError(
+                f"The lake {address.given} is older than this version (it lacks {', '.join(missing)}).",
+                "It is opened for reading only, so it cannot be migrated now.",
+                "Open it once for writing: gristmill doctor",
+            )
+        return True
+    # The newest entry for views counts: an older definition may have been current before.
+    newest = next((name for name in reversed(names) if name.startswith(_VIEWS)), None)
+    return not missing and newest == views_name()
+
+
+def migrate(con: duckdb.DuckDBPyConnection) -> None:
+    """Applies what is missing; the caller holds the writer lock."""
+    con.execute("BEGIN")
+    try:
+        names = applied(con)
+        if not names:
+            con.execute(f"CREATE TABLE IF NOT EXISTS {_BOOK} (position BIGINT, name VARCHAR, applied_at TIMESTAMPTZ)")
+        position = len(names)
+        for migration in MIGRATIONS:
+            if migration.name not in names:
+                migration.apply(con)
+                _enter(con, position, migration.name)
+                position += 1
+        for name, query in VIEWS.items():
+            con.execute(f'CREATE OR REPLACE VIEW "{name}" AS {query}')
+        _enter(con, position, views_name())
+        con.execute("COMMIT")
+    except BaseException:
+        con.execute("ROLLBACK")
+        raise
+
+
+def _enter(con: duckdb.DuckDBPyConnection, position: int, name: str) -> None:
+    con.execute(f"INSERT INTO {_BOOK} VALUES (?, ?, now())", [position, name])  # noqa: S608
