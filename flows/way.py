@@ -17,7 +17,6 @@ import msgspec
 from prefect import Task
 from prefect.artifacts import create_table_artifact
 from prefect.futures import PrefectFuture, as_completed
-from warehouse.lake import Lake, Stamp
 
 from schemas.errors import UserError
 from schemas.ids import canonical_json, content_id, scope_hash
@@ -29,6 +28,7 @@ from tasks.context import Context
 from tasks.operator import WorkingSet
 from tasks.recipe import entries, operator_of
 from tasks.stage import EntryReport, finish_entry, plan_entry
+from warehouse.lake import Lake, Stamp
 
 BatchTask = Task[[BatchRef], BatchSummary]
 
@@ -212,7 +212,8 @@ def under_way(
 def dataset(lake: Lake, name: str) -> tuple[Recipe, WorkingSet]:
     """The newest finished run of recipe `name` in the lake (as it stands, or at a snapshot): recipe and working set."""
     rows = lake.sql(
-        "select recipe_json, summary_json from runs where recipe = ? and event = 'finished' order by created_at desc limit 1",
+        "select recipe_json, summary_json from runs where recipe = ? and event = 'finished' "
+        "order by created_at desc limit 1",
         params=[name],
     ).to_pylist()
     if not rows:

@@ -31,6 +31,7 @@ class EntryPlan(NamedTuple):
     operator: Operator
     fingerprint: str
     plan: Plan
+    n_planned: int
     scope_hash: str
     batches: list[BatchRef]
 
@@ -42,6 +43,7 @@ class EntryReport(NamedTuple):
     name: str
     unit: str
     n_seen: int
+    n_planned: int
     n_in: int
     n_kept: int
     n_dropped: int
@@ -49,6 +51,7 @@ class EntryReport(NamedTuple):
     n_pending: int
     reasons: dict[str, int]
     faults: tuple[str, ...]
+    seconds: float
 
 
 def plan_entry(ctx: Context, stage: Stage, entry: int, inputs: WorkingSet) -> EntryPlan:
@@ -56,6 +59,7 @@ def plan_entry(ctx: Context, stage: Stage, entry: int, inputs: WorkingSet) -> En
     operator = operator_of(ctx.recipe, stage, entry)
     fingerprint = operator.fingerprint(ctx)
     plan = operator.plan(inputs, ctx)
+    planned = len(plan.items)
     items = plan.items[: ctx.limit] if ctx.limit is not None else plan.items
     if len({item.id for item in items}) != len(items):
         repeated = [key for key, count in Counter(item.id for item in items).items() if count > 1]
@@ -81,7 +85,7 @@ def plan_entry(ctx: Context, stage: Stage, entry: int, inputs: WorkingSet) -> En
         )
         for number, chunk in enumerate(_chunks(operator, items))
     ]
-    return EntryPlan(stage, entry, operator, fingerprint, plan, whole, batches)
+    return EntryPlan(stage, entry, operator, fingerprint, plan, planned, whole, batches)
 
 
 def _chunks(operator: Operator, items: Sequence[Item]) -> list[Sequence[Item]]:
@@ -133,6 +137,7 @@ def finish_entry(
         name=operator.plugin_id(),
         unit=operator.reads,
         n_seen=planned.plan.n_seen,
+        n_planned=planned.n_planned,
         n_in=len(items),
         n_kept=len(kept),
         n_dropped=len(rulings) - len(kept),
@@ -140,6 +145,7 @@ def finish_entry(
         n_pending=len(open_items),
         reasons=dict(reasons),
         faults=tuple(fault for summary in summaries for fault in summary.faults),
+        seconds=seconds,
     )
     event = RunEvent(
         id=content_id("run", ctx.run_id, planned.stage, planned.entry, planned.scope_hash),

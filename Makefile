@@ -1,0 +1,23 @@
+# Two commands: `make demo` tries the whole way of the data, `make test` tests it. Both do all the set-up.
+.PHONY: demo test setup lint slow clean
+
+setup:
+	@bash .ci/setup
+
+demo: setup
+	.venv/bin/gristmill run recipes/quickstart.toml
+
+test: setup
+	.venv/bin/python -m pytest -m "not slow and not vllm"
+
+slow: setup
+	.venv/bin/python -m pytest -m "slow and not vllm"
+
+lint: setup
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+
+clean:
+	rm -rf .venv lake out dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

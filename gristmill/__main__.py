@@ -1,0 +1,5 @@
+"""Lets `python -m gristmill` do what `gristmill` does."""
+
+from gristmill.cli import main
+
+main()

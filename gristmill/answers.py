@@ -1,0 +1,64 @@
+"""Writes the answer of a query: a table to look at, or JSON lines, CSV, Parquet for programs."""
+
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+
+from schemas.errors import UserError
+
+FORMATS = ("table", "json", "csv", "parquet")
+_SHOWN_ROWS = 200
+
+
+def write_answer(answer: pa.Table, fmt: str, out: str) -> None:
+    """Writes `answer` to the file `out`, or to standard output; a file appears whole or not at all."""
+    if fmt not in FORMATS:
+        raise UserError(f"Unknown format '{fmt}'.", f"Known: {', '.join(FORMATS)}.")
+    if fmt == "parquet" and not out:
+        raise UserError("Parquet does not go to standard output.", todo="Name a file with --out FILE.parquet")
+    if fmt == "table" and not out:
+        _show(answer)
+        return
+    if not out:
+        sys.stdout.write(_text(answer, fmt))
+        return
+    target = Path(out)
+    partial = target.with_name(target.name + ".partial")
+    if fmt == "parquet":
+        import pyarrow.parquet as pq
+
+        pq.write_table(answer, partial)
+    else:
+        partial.write_text(_text(answer, "csv" if fmt == "table" else fmt), encoding="utf-8")
+    partial.replace(target)
+
+
+def _text(answer: pa.Table, fmt: str) -> str:
+    import polars as pl
+
+    if fmt == "json":
+        import json
+
+        return "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in answer.to_pylist())
+    flat = [
+        column.cast(pa.string())
+        if not pa.types.is_nested(column.type)
+        else pa.array([str(v) for v in column.to_pylist()])
+        for column in answer.columns
+    ]
+    text: str = pl.DataFrame(pl.from_arrow(pa.table(flat, names=answer.column_names))).write_csv()
+    return text
+
+
+def _show(answer: pa.Table) -> None:
+    from gristmill.output import out, table
+
+    rows = answer.slice(0, _SHOWN_ROWS).to_pylist()
+    table(
+        "",
+        answer.column_names,
+        [[str(value)[:400] if value is not None else "" for value in row.values()] for row in rows],
+    )
+    if answer.num_rows > _SHOWN_ROWS:
+        out.print(f"{answer.num_rows} rows, the first {_SHOWN_ROWS} shown; --format csv gives all.")

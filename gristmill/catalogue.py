@@ -1,0 +1,37 @@
+"""Every plug-in with what it does and its options, read from the classes themselves."""
+
+import inspect
+from typing import Any
+
+import msgspec
+
+from schemas.vocabulary import Kind
+from tasks.registry import STAGE_OF, plugin_class, plugin_ids
+
+
+def catalogue(stage: str = "") -> list[dict[str, Any]]:
+    """The plug-ins of one stage, or of all, in the order of the way of the data."""
+    found = []
+    for kind in Kind:
+        if stage and STAGE_OF[kind].value != stage:
+            continue
+        for use in plugin_ids(kind):
+            cls = plugin_class(kind, use)
+            found.append(
+                {
+                    "id": use,
+                    "stage": STAGE_OF[kind].value,
+                    "kind": kind.value,
+                    "what": (inspect.getdoc(cls) or "").split("\n", 1)[0],
+                    "options": {field.encode_name: _default(field) for field in msgspec.structs.fields(cls)},
+                }
+            )
+    return found
+
+
+def _default(field: Any) -> str:
+    if field.default is not msgspec.NODEFAULT:
+        return repr(field.default)
+    if field.default_factory is not msgspec.NODEFAULT:
+        return repr(field.default_factory())
+    return "(required)"

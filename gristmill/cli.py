@@ -1,0 +1,52 @@
+"""The command line. Each command imports what it needs when it runs, so that --help answers in half a second.
+
+Exit codes: 0 done, 1 a fault of ours, 2 the user's input, 3 done with failures over the recipe's limit.
+"""
+
+import os
+import sys
+
+import typer
+
+from gristmill.commands import data, look, run, schedule, tools
+
+app = typer.Typer(
+    name="gristmill",
+    help="Grain in, flour out: synthesize, verify and curate data that trains LLM agents.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    add_completion=False,
+)
+for group in (run, look, data, schedule, tools):
+    group.add_to(app)
+
+
+def main() -> None:
+    """Runs the command line; a user's mistake prints a message and never a traceback."""
+    from schemas.errors import GristmillError, Unavailable, UserError
+
+    try:
+        app()
+    except UserError as error:
+        _say("error", error.given, error.known, error.todo)
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        _say("stopped", "What was recorded stays recorded; the same command goes on from there.")
+        raise SystemExit(130) from None
+    except Unavailable as error:
+        _say("error", str(error), todo="Mend it and run the same command again: nothing is lost.")
+        raise SystemExit(1) from None
+    except GristmillError as error:
+        if os.environ.get("GRISTMILL_DEBUG"):
+            raise
+        _say("fault", f"{type(error).__name__}: {error}", todo="Set GRISTMILL_DEBUG=1 to see where.")
+        raise SystemExit(1) from None
+
+
+def _say(word: str, given: str, known: str = "", todo: str = "") -> None:
+    sys.stderr.write("".join(f"{line}\n" for line in (f"{word}: {given}", known, todo) if line))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The commands, grouped by what a user is doing; each imports heavy parts only when it runs."""

@@ -1,0 +1,115 @@
+"""Bring foreign logs in, take shards out, train on them."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gristmill.commands.run import run_flow
+from gristmill.options import JsonOption, LakeOption
+
+
+def parse_options(given: list[str]) -> dict[str, object]:
+    """Options written as KEY=VALUE; VALUE is TOML, or else a plain string."""
+    import tomllib
+
+    from schemas.errors import UserError
+
+    found: dict[str, object] = {}
+    for option in given:
+        key, sign, text = option.partition("=")
+        if not sign:
+            raise UserError(f"--option '{option}' is not KEY=VALUE.")
+        try:
+            found[key] = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            found[key] = text
+    return found
+
+
+def add_to(app: typer.Typer) -> None:
+    """Registers import, export and train."""
+    app.command("import")(import_)
+    app.command()(export)
+    app.command()(train)
+
+
+def import_(
+    fmt: Annotated[
+        str, typer.Argument(metavar="FORMAT", help="An importer's id, or 'guess' (gristmill plugins normalize).")
+    ],
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH...", help="Files to read; a pattern in quotes is expanded.")
+    ],
+    dataset: Annotated[str, typer.Option("--dataset", help="Name of the dataset; default: the first file's.")] = "",
+    licence: Annotated[str, typer.Option("--licence", help="Licence of the records, kept in their provenance.")] = "",
+    option: Annotated[
+        list[str], typer.Option("--option", metavar="KEY=VALUE", help="An option of the importer (VALUE is TOML).")
+    ] = [],  # noqa: B006 - typer reads the default and never changes it
+    lake: LakeOption = "lake",
+    as_json: JsonOption = False,
+) -> None:
+    """Read foreign agent logs into the interlingua; importing an appended file again reads only what is new."""
+    import re
+
+    from gristmill.output import err
+    from tasks.recipe import parse_recipe
+
+    if fmt == "guess":
+        from tasks.normalize.guess import guess
+
+        fmt, why = guess(Path(paths[0]))
+        err.print(f"Reading as {fmt}: {why}")
+    name = dataset or re.sub(r"[^a-z0-9_-]+", "-", Path(paths[0]).stem.lower()).strip("-") or "import"
+    entry: dict[str, object] = {"use": fmt, "paths": [str(Path(path).resolve()) for path in paths], "dataset": name}
+    if licence:
+        entry["licence"] = licence
+    entry |= parseparse_options(option)
+    recipe = {"name": name if name[0].isalpha() else f"d{name}", "normalize": [entry]}
+    parse_recipe(recipe, "import")
+    run_flow("ingest", lake, as_json, recipe=recipe)
+
+
+def export(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset: the name of a recipe that has run.")],
+    fmt: Annotated[str, typer.Option("--format", help="An exporter's id (gristmill plugins emit).")],
+    out: Annotated[str, typer.Option("--out", help="The folder to write into.")],
+    snapshot: Annotated[int | None, typer.Option("--at", help="The snapshot to export; default: the newest.")] = None,
+    lake: LakeOption = "lake",
+    as_json: JsonOption = False,
+) -> None:
+    """Write dataset NAME as shards in one format, as it stands or at an earlier snapshot."""
+    from schemas.vocabulary import Kind
+    from tasks.registry import plugin_class
+
+    plugin_class(Kind.EXPORTER, fmt)
+    run_flow("export", lake, as_json, name=name, fmt=fmt, out=out, snapshot=snapshot)
+
+
+def train(
+    shards: Annotated[str, typer.Argument(metavar="DIR", help="A folder of shards.")],
+    method: Annotated[str, typer.Option("--method", help="sft or grpo (gristmill plugins train).")],
+    out: Annotated[str, typer.Option("--out", help="Where the checkpoint goes.")] = "out/train",
+    option: Annotated[
+        list[str], typer.Option("--option", metavar="KEY=VALUE", help="An option of the trainer (VALUE is TOML).")
+    ] = [],  # noqa: B006 - as above
+    lake: LakeOption = "lake",
+    as_json: JsonOption = False,
+) -> None:
+    """Train on the shards in DIR for a few steps and save a checkpoint."""
+    from schemas.errors import UserError
+    from schemas.vocabulary import Kind
+    from tasks.registry import plugin_class
+
+    plugin_class(Kind.TRAINER, method)
+    if not Path(shards).is_dir():
+        raise UserError(f"No folder of shards at '{shards}'.", todo="Give a folder that gristmill export or run wrote.")
+    run_flow(
+        "train",
+        lake,
+        as_json,
+        shards=str(Path(shards).resolve()),
+        method=method,
+        out=out,
+        options=parse_options(option),
+    )

@@ -1,0 +1,214 @@
+"""Look into a lake: runs, counts, failures, single items, and any question in SQL."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gristmill.options import JsonOption, LakeOption
+
+if TYPE_CHECKING:
+    from warehouse.lake import Lake
+
+
+def add_to(app: typer.Typer) -> None:
+    """Registers status, funnel, failed, show, why and query."""
+    for command in (status, funnel, failed, show, why, query):
+        app.command()(command)
+
+
+RunArgument = Annotated[str, typer.Argument(metavar="[RUN]", help="A run's id, or the start of one.")]
+
+
+def _open(lake: str) -> "Lake":
+    from pathlib import Path
+
+    from schemas.errors import UserError
+    from warehouse.lake import Lake
+
+    if "://" not in lake and not Path(lake).is_dir():
+        raise UserError(f"No lake at '{lake}'.", todo="Name it with --lake, or make one: gristmill run RECIPE")
+    return Lake.open(lake, read_only=True)
+
+
+def _run_id(lake: "Lake", given: str) -> str:
+    """The one run whose id starts with `given`; the newest run for an empty string."""
+    from schemas.errors import UserError
+
+    rows = lake.sql(
+        "select run_id, max(created_at) as at from runs where starts_with(run_id, ?) group by run_id order by at desc",
+        params=[given],
+    ).to_pylist()
+    if not rows:
+        raise UserError(
+            f"No run '{given}' in this lake." if given else "No run in this lake yet.",
+            todo="List them: gristmill status",
+        )
+    if given and len(rows) > 1:
+        raise UserError(f"'{given}' is the start of {len(rows)} runs.", ", ".join(row["run_id"] for row in rows[:5]))
+    found: str = rows[0]["run_id"]
+    return found
+
+
+def status(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
+    """List the runs of the lake, or show one of them entry by entry."""
+    from gristmill.output import print_json, table
+
+    opened = _open(lake)
+    if run:
+        funnel(run, lake, as_json)
+        return
+    rows = opened.sql(
+        "select run_id, any_value(recipe) as recipe, min(created_at) as started, "
+        "max(created_at) filter (event = 'finished') as finished, "
+        "coalesce(max(status) filter (event = 'finished'), 'unfinished') as status, "
+        "sum(n_in) filter (event = 'operator') as items "
+        "from runs group by run_id order by started desc"
+    ).to_pylist()
+    if as_json:
+        print_json(rows)
+        return
+    table(
+        "runs",
+        ["run", "recipe", "started", "finished", "status", "items"],
+        [
+            [
+                r["run_id"],
+                r["recipe"],
+                f"{r['started']:%F %T}",
+                f"{r['finished']:%F %T}" if r["finished"] else "",
+                r["status"],
+                r["items"],
+            ]
+            for r in rows
+        ],
+        right=["items"],
+    )
+
+
+def funnel(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
+    """Show every count of a run: what went in, what was kept, dropped (why), dead, pending."""
+    from gristmill.output import print_json
+    from gristmill.summary import print_funnel
+
+    opened = _open(lake)
+    rows = opened.sql("select * from funnel where run_id = ?", params=[_run_id(opened, run)]).to_pylist()
+    if as_json:
+        print_json(rows)
+    else:
+        print_funnel(rows)
+
+
+def failed(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
+    """List the dead letters of a run (default: of all runs): which item, where, why."""
+    from gristmill.output import out, print_json, table
+
+    opened = _open(lake)
+    where, params = ("where run_id = ?", [_run_id(opened, run)]) if run else ("", [])
+    rows = opened.sql(
+        "select stage, operator, source, position, reason, detail, retry, item_id from dead_letters "  # noqa: S608 - constant
+        f"{where} order by stage, source, position",
+        params=params,
+    ).to_pylist()
+    if as_json:
+        print_json(rows)
+    elif not rows:
+        out.print("No dead letters.")
+    else:
+        table(
+            f"{len(rows)} dead letters",
+            ["stage", "operator", "source", "position", "reason", "detail"],
+            [
+                [r["stage"], r["operator"], r["source"], r["position"], r["reason"], (r["detail"] or "")[:200]]
+                for r in rows[:200]
+            ],
+        )
+
+
+def show(
+    ref: Annotated[str, typer.Argument(metavar="ID", help="A trajectory's or task's id, or the start of one.")],
+    lake: LakeOption = "lake",
+    as_json: JsonOption = False,
+) -> None:
+    """Show a trajectory or a task as a person reads it."""
+    from gristmill.output import print_json
+    from gristmill.reading import print_task, print_trajectory
+    from schemas.errors import UserError
+
+    opened = _open(lake)
+    for relation in ("trajectories", "tasks"):
+        found = opened.sql(f"select distinct id from {relation} where starts_with(id, ?)", params=[ref]).to_pylist()  # noqa: S608 - one of two constants
+        if len(found) > 1:
+            raise UserError(f"'{ref}' is the start of {len(found)} ids.", ", ".join(row["id"] for row in found[:5]))
+        if found and relation == "trajectories":
+            trajectory = opened.trajectories([found[0]["id"]])[0]
+            if as_json:
+                print_json(trajectory)
+            else:
+                verdicts = opened.verdicts([trajectory.id]).get(trajectory.id, [])
+                print_trajectory(trajectory, verdicts)
+            return
+        if found:
+            task = opened.tasks([found[0]["id"]])[0]
+            print_json(task) if as_json else print_task(task)
+            return
+    raise UserError(
+        f"Nothing in this lake has the id '{ref}'.",
+        todo='Find ids with: gristmill query "select id from trajectories limit 5"',
+    )
+
+
+def why(
+    ref: Annotated[str, typer.Argument(metavar="ID", help="An item's id, or the start of one.")],
+    lake: LakeOption = "lake",
+    as_json: JsonOption = False,
+) -> None:
+    """Tell the whole story of one item: every decision about it, with reason, score and evidence."""
+    from gristmill.output import print_json, table
+    from schemas.errors import UserError
+
+    opened = _open(lake)
+    rows = opened.sql(
+        "select distinct on (id) stage, operator, decision, reason, score, evidence_json, outputs, item_id, created_at from decisions "
+        "where starts_with(item_id, ?) or list_has_any(list_transform(outputs, lambda o: starts_with(o, ?)), [true]) "
+        "order by created_at",
+        params=[ref, ref],
+    ).to_pylist()
+    if not rows:
+        raise UserError(
+            f"No decision in this lake concerns '{ref}'.",
+            todo='Find ids with: gristmill query "select id from trajectories limit 5"',
+        )
+    if as_json:
+        print_json(rows)
+        return
+    table(
+        f"the story of {ref}",
+        ["stage", "operator", "decision", "reason", "score", "evidence"],
+        [
+            [r["stage"], r["operator"], r["decision"], r["reason"], _score(r["score"]), r["evidence_json"][:300]]
+            for r in rows
+        ],
+    )
+
+
+def _score(value: Any) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+def query(
+    sql: Annotated[
+        str,
+        typer.Argument(metavar="SQL", help="One SELECT statement; funnel, steps, tool_calls, lineage, cost are views."),
+    ],
+    fmt: Annotated[str, typer.Option("--format", help="table, json, csv or parquet.")] = "table",
+    snapshot: Annotated[int | None, typer.Option("--at", help="The snapshot to ask; default: the newest.")] = None,
+    out: Annotated[str, typer.Option("--out", help="Write here instead of standard output (parquet needs it).")] = "",
+    lake: LakeOption = "lake",
+) -> None:
+    """Ask the lake anything that only reads. Answers while a refresh writes."""
+    from warehouse.query import query as ask
+
+    from gristmill.answers import write_answer
+
+    _open(lake).close()
+    write_answer(ask(lake, sql, at=snapshot), fmt, out)

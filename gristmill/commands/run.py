@@ -1,0 +1,124 @@
+"""Run a recipe, look at a few of its items first, or only check it."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gristmill.options import JsonOption, LakeOption, SetOption
+
+RecipeArgument = Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe file (TOML).")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Registers run, preview, validate and curate."""
+    app.command()(run)
+    app.command()(preview)
+    app.command()(validate)
+    app.command()(curate)
+
+
+def run(
+    recipe: RecipeArgument,
+    overrides: SetOption = [],  # noqa: B006 - typer reads the default and never changes it
+    lake: LakeOption = "lake",
+    out: Annotated[str, typer.Option("--out", help="Folder for shards and checkpoints.")] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Run RECIPE: make, verify, curate, export, train. Run it again and only what is missing is done."""
+    from tasks.recipe import load_recipe
+
+    load_recipe(recipe, overrides)
+    run_flow("refresh", lake, as_json, recipe=recipe, overrides=overrides, out=out)
+
+
+def curate(
+    recipe: RecipeArgument,
+    overrides: SetOption = [],  # noqa: B006 - as above
+    lake: LakeOption = "lake",
+    as_json: JsonOption = False,
+) -> None:
+    """Curate anew what RECIPE's last run holds, without any model call of a rollout."""
+    from tasks.recipe import load_recipe
+
+    load_recipe(recipe, overrides)
+    run_flow("curate", lake, as_json, recipe=recipe, overrides=overrides)
+
+
+def run_flow(name: str, lake: str, as_json: bool, **parameters: Any) -> None:
+    """Calls a flow in this process, drawing its progress, and prints its summary."""
+    from gristmill.output import err, print_json
+    from gristmill.surroundings import prepare
+
+    prepare(lake)
+    if not as_json:
+        err.print("[dim]starting Prefect (the first start in a lake takes up to half a minute)[/dim]")
+    import importlib
+
+    from flows.way import observe
+    from gristmill.progress import Drawn
+    from gristmill.summary import print_summary
+
+    flow = getattr(importlib.import_module(f"flows.{name}"), name)
+    with Drawn(err) as drawn:
+        observe(drawn)
+        summary = flow(lake=lake, **parameters)
+    if as_json:
+        print_json(summary)
+    else:
+        print_summary(summary)
+    if summary.over_limit:
+        raise typer.Exit(3)
+
+
+def preview(
+    recipe: RecipeArgument,
+    overrides: SetOption = [],  # noqa: B006 - as above
+    as_json: JsonOption = False,
+) -> None:
+    """Take three items through every stage in a lake of their own, and estimate the whole run."""
+    import tempfile
+
+    from tasks.recipe import load_recipe
+
+    load_recipe(recipe, overrides)
+    with tempfile.TemporaryDirectory(prefix="gristmill-preview-") as folder:
+        lake = str(Path(folder) / "lake")
+        from gristmill.output import err, print_json
+        from gristmill.surroundings import prepare
+
+        prepare(lake)
+        from flows.refresh import refresh
+        from flows.way import observe
+        from gristmill.progress import Drawn
+        from gristmill.summary import estimate, print_estimate
+
+        with Drawn(err) as drawn:
+            observe(drawn)
+            summary = refresh(recipe=recipe, lake=lake, overrides=overrides, out=str(Path(folder) / "out"), limit=3)
+        figures = estimate(summary)
+    if as_json:
+        print_json({"summary": summary, "estimate": figures})
+    else:
+        print_estimate(figures)
+
+
+def validate(
+    recipe: RecipeArgument,
+    overrides: SetOption = [],  # noqa: B006 - as above
+    as_json: JsonOption = False,
+) -> None:
+    """Check RECIPE without running it: its keys, its plug-ins, their options."""
+    from gristmill.output import out, print_json
+    from schemas.vocabulary import Stage
+    from tasks.recipe import entries, load_recipe
+
+    loaded = load_recipe(recipe, overrides)
+    found = {stage.value: [entry["use"] for entry in entries(loaded, stage)] for stage in Stage}
+    if as_json:
+        print_json({"name": loaded.name, "stages": found})
+        return
+    out.print(f"{recipe} is valid: {loaded.name}")
+    for stage, names in found.items():
+        if names:
+            out.print(f"  {stage:<11}{', '.join(names)}")

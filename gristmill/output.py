@@ -1,0 +1,35 @@
+"""How results reach the reader: rich tables for people, JSON for programs, both on standard output."""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+out = Console(highlight=False, soft_wrap=False)
+err = Console(stderr=True, highlight=False)
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on standard output."""
+    sys.stdout.write(json.dumps(msgspec.to_builtins(value), ensure_ascii=False, default=str) + "\n")
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Iterable[str] = ()) -> None:
+    """A table for people; columns named in `right` are aligned to the right."""
+    aligned = frozenset(right)
+    shown = Table(title=title or None, title_justify="left", header_style="bold", pad_edge=False)
+    for column in columns:
+        shown.add_column(column, justify="right" if column in aligned else "left", overflow="fold")
+    for row in rows:
+        shown.add_row(*("" if cell is None else str(cell) for cell in row))
+    out.print(shown)
+
+
+def reasons_text(reasons: dict[str, int]) -> str:
+    """Reasons with their counts, the most frequent first."""
+    ordered = sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
+    return ", ".join(f"{reason} {count}" for reason, count in ordered)

@@ -1,0 +1,115 @@
+"""What a person sees at the end of a run: counts, pass rates, cost, shards, what to try next."""
+
+from typing import TYPE_CHECKING, Any
+
+from gristmill.output import out, reasons_text, table
+
+if TYPE_CHECKING:
+    from flows.way import Summary
+
+_COUNTS = ["seen", "in", "kept", "dropped", "dead", "pending"]
+
+_PASS_RATES = """
+select coalesce(t.policy.teacher, '') as teacher, coalesce(k.kind, '') as kind,
+       coalesce(t.policy.strategy, '') as strategy, count(*) as samples,
+       count(*) filter (v.kind = 'pass') as passed
+from (select distinct on (id) * from verdicts) v
+join (select distinct on (id) id, task_id, policy from trajectories) t on t.id = v.trajectory_id
+left join (select distinct on (id) id, kind from tasks) k on k.id = t.task_id
+where v.trajectory_id in (
+    select p.item_id from plans p join runs r on r.scope_hash = p.scope_hash
+    where r.run_id = ? and r.stage = 'verify' and r.fingerprint = v.fingerprint)
+group by all order by all
+"""
+
+
+def print_funnel(rows: list[dict[str, Any]]) -> None:
+    """The funnel view as a table."""
+    table(
+        "funnel",
+        ["stage", "operator", "unit", *_COUNTS, "reasons"],
+        [
+            [
+                r["stage"],
+                r["operator"],
+                r["unit"],
+                r["n_seen"],
+                r["n_in"],
+                r["n_kept"],
+                r["n_dropped"],
+                r["n_dead"],
+                r["n_pending"],
+                r["reasons"] if isinstance(r["reasons"], str) else reasons_text(dict(r["reasons"] or {})),
+            ]
+            for r in rows
+        ],
+        right=_COUNTS,
+    )
+
+
+def print_summary(summary: "Summary") -> None:
+    """The whole summary of a run."""
+    from warehouse.lake import Lake
+
+    lake = Lake.open(summary.lake, read_only=True)
+    print_funnel(lake.sql("select * from funnel where run_id = ?", params=[summary.run_id]).to_pylist())
+    rates = lake.sql(_PASS_RATES, params=[summary.run_id]).to_pylist()
+    if rates:
+        table(
+            "pass rate",
+            ["teacher", "task kind", "strategy", "samples", "passed", "rate"],
+            [[*list(r.values()), f"{r['passed'] / r['samples']:.0%}"] for r in rates],
+            right=["samples", "passed", "rate"],
+        )
+    calls = summary.calls
+    if calls:
+        out.print(
+            f"model calls: {calls.get('calls', 0):.0f} made, {calls.get('cached', 0):.0f} from the record; "
+            f"{calls.get('completion_tokens', 0):.0f} tokens generated; ${calls.get('cost_usd', 0):.4f}"
+        )
+    else:
+        out.print("model calls: none were needed")
+    for label, folder in summary.shards:
+        out.print(f"shards: {label:<14}{folder}")
+    out.print(f"run {summary.run_id} took {summary.seconds:.0f} s")
+    out.print("\ntry next:")
+    out.print(f'  gristmill query "select * from funnel" --lake {summary.lake}')
+    kept = lake.sql("select id from trajectories order by created_at desc, id limit 1").to_pylist()
+    if kept:
+        out.print(f"  gristmill show {kept[0]['id'][:12]} --lake {summary.lake}")
+    out.print(f"  gristmill export {summary.recipe} --format openai_chat --out shards --lake {summary.lake}")
+    lake.close()
+
+
+def estimate(summary: "Summary") -> dict[str, float]:
+    """The whole run's calls, cost (US dollars) and time (seconds), scaled up from a preview of a few items per entry.
+
+    Each entry's planned size is scaled by how much larger the whole set of tasks is than the preview's.
+    """
+    tasks_planned = sum(r.n_planned for r in summary.entries if r.stage == "synthesize")
+    tasks_tried = sum(r.n_in for r in summary.entries if r.stage == "synthesize")
+    growth = tasks_planned / tasks_tried if tasks_tried else 1.0
+    rollouts = [r for r in summary.entries if r.stage == "rollout"]
+    planned = sum(r.n_planned for r in rollouts) * growth
+    tried = sum(r.n_in for r in rollouts)
+    factor = planned / tried if tried else growth
+    calls = summary.calls
+    return {
+        "tasks": round(tasks_planned),
+        "rollouts": round(planned),
+        "calls": round(calls.get("calls", 0) * factor),
+        "completion_tokens": round(calls.get("completion_tokens", 0) * factor),
+        "cost_usd": round(calls.get("cost_usd", 0.0) * factor, 6),
+        "seconds": round(
+            sum(r.seconds * (factor if r.stage in ("rollout", "verify") else 1.0) for r in summary.entries)
+        ),
+    }
+
+
+def print_estimate(figures: dict[str, float]) -> None:
+    """The estimate in words."""
+    out.print(
+        f"\nthe whole recipe: about {figures['tasks']:.0f} tasks, {figures['rollouts']:.0f} rollouts, "
+        f"{figures['calls']:.0f} calls, {figures['completion_tokens']:.0f} generated tokens, "
+        f"${figures['cost_usd']:.4f}, {figures['seconds'] / 60:.1f} minutes"
+    )

@@ -1,0 +1,34 @@
+"""Prepares Prefect's settings before it is imported: quiet, offline, its database beside the lake.
+
+A user who sets PREFECT_API_URL or PREFECT_HOME keeps the upper hand.
+"""
+
+import os
+from pathlib import Path
+
+_DEFAULTS = {
+    # A cold server start took up to 26 s on two cores; Prefect's own limit of 20 s is too short.
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "240",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "DO_NOT_TRACK": "1",
+    "PREFECT_LOGGING_LEVEL": "ERROR",
+    "PREFECT_LOGGING_TO_API_ENABLED": "false",
+    "PREFECT_CLI_PROMPT": "false",
+    "HF_HUB_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "VLLM_NO_USAGE_STATS": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+
+
+def prepare(lake: str) -> None:
+    """Sets defaults for everything this process and its children import later; never overrides the user's own."""
+    for key, value in _DEFAULTS.items():
+        os.environ.setdefault(key, value)
+    if "PREFECT_API_URL" not in os.environ and "PREFECT_HOME" not in os.environ:
+        local = "://" not in lake
+        home = Path(lake).expanduser().resolve() / "_prefect" if local else Path.home() / ".gristmill" / "prefect"
+        home.mkdir(parents=True, exist_ok=True)
+        os.environ["PREFECT_HOME"] = str(home)
