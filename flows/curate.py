@@ -6,7 +6,6 @@ Run it: gristmill curate RECIPE (for instance after changing a threshold)
 from pathlib import Path
 
 from prefect import flow
-from warehouse.lake import Lake
 
 from flows.way import Summary, dataset, under_way
 from schemas.vocabulary import Stage
@@ -17,6 +16,7 @@ from tasks.pair.task import pair
 from tasks.recipe import load_recipe
 from tasks.refine.task import refine
 from tasks.verify.task import verify
+from warehouse.lake import Lake
 
 
 @flow(name="curate", persist_result=False, validate_parameters=False)

@@ -5,12 +5,12 @@ Run it: gristmill export quickstart --format trl_sft --out shards/
 
 import msgspec
 from prefect import flow
-from warehouse.lake import Lake
 
 from flows.way import Summary, dataset, under_way
 from schemas.vocabulary import Stage
 from tasks.emit.task import emit
 from tasks.recipe import parse_recipe
+from warehouse.lake import Lake
 
 
 @flow(name="export", persist_result=False, validate_parameters=False)

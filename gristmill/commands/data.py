@@ -64,7 +64,7 @@ def import_(
     entry: dict[str, object] = {"use": fmt, "paths": [str(Path(path).resolve()) for path in paths], "dataset": name}
     if licence:
         entry["licence"] = licence
-    entry |= parseparse_options(option)
+    entry |= parse_options(option)
     recipe = {"name": name if name[0].isalpha() else f"d{name}", "normalize": [entry]}
     parse_recipe(recipe, "import")
     run_flow("ingest", lake, as_json, recipe=recipe)
