@@ -41,24 +41,22 @@ def _text(answer: pa.Table, fmt: str) -> str:
         import json
 
         return "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in answer.to_pylist())
-    flat = [
-        column.cast(pa.string())
-        if not pa.types.is_nested(column.type)
-        else pa.array([str(v) for v in column.to_pylist()])
-        for column in answer.columns
-    ]
-    text: str = pl.DataFrame(pl.from_arrow(pa.table(flat, names=answer.column_names))).write_csv()
+    flat = pa.table([_flat(column) for column in answer.columns], names=answer.column_names)
+    text: str = pl.DataFrame(pl.from_arrow(flat)).write_csv()
     return text
+
+
+def _flat(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column as text; a nested value as it prints, since CSV has no place for it."""
+    if pa.types.is_nested(column.type):
+        return pa.chunked_array([[str(value) for value in column.to_pylist()]], pa.string())
+    return column.cast(pa.string())
 
 
 def _show(answer: pa.Table) -> None:
     from gristmill.output import out, table
 
     rows = answer.slice(0, _SHOWN_ROWS).to_pylist()
-    table(
-        "",
-        answer.column_names,
-        [[str(value)[:400] if value is not None else "" for value in row.values()] for row in rows],
-    )
+    table("", answer.column_names, [["" if v is None else str(v)[:400] for v in row.values()] for row in rows])
     if answer.num_rows > _SHOWN_ROWS:
         out.print(f"{answer.num_rows} rows, the first {_SHOWN_ROWS} shown; --format csv gives all.")

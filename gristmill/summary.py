@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 _COUNTS = ["seen", "in", "kept", "dropped", "dead", "pending"]
 
-_PASS_RATES = """
+_RATES = """
 select coalesce(t.policy.teacher, '') as teacher, coalesce(k.kind, '') as kind,
        coalesce(t.policy.strategy, '') as strategy, count(*) as samples,
        count(*) filter (v.kind = 'pass') as passed
@@ -53,7 +53,7 @@ def print_summary(summary: "Summary") -> None:
 
     lake = Lake.open(summary.lake, read_only=True)
     print_funnel(lake.sql("select * from funnel where run_id = ?", params=[summary.run_id]).to_pylist())
-    rates = lake.sql(_PASS_RATES, params=[summary.run_id]).to_pylist()
+    rates = lake.sql(_RATES, params=[summary.run_id]).to_pylist()
     if rates:
         table(
             "pass rate",
@@ -73,7 +73,7 @@ def print_summary(summary: "Summary") -> None:
         out.print(f"shards: {label:<14}{folder}")
     out.print(f"run {summary.run_id} took {summary.seconds:.0f} s")
     out.print("\ntry next:")
-    out.print(f'  gristmill query "select * from funnel" --lake {summary.lake}')
+    out.print(f'  gristmill query "select * from funnel" --lake {summary.lake}')  # noqa: S608 - shown, not run
     kept = lake.sql("select id from trajectories order by created_at desc, id limit 1").to_pylist()
     if kept:
         out.print(f"  gristmill show {kept[0]['id'][:12]} --lake {summary.lake}")

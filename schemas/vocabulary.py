@@ -99,7 +99,7 @@ class ActionSpace(StrEnum):
 class VerdictKind(StrEnum):
     """What a verifier concluded; an infrastructure error is never a reward."""
 
-    PASS = "pass"
+    PASS = "pass"  # noqa: S105 - a verdict, not a password
     FAIL = "fail"
     TIMEOUT = "timeout"
     MEMORY = "memory"

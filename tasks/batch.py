@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from warehouse.lake import Lake, Stamp
 
 from schemas.errors import FaultError, LeaseLost, Unavailable
 from schemas.ids import scope_hash
@@ -23,6 +22,7 @@ from tasks.context import Context
 from tasks.ledger import dead_of, rulings_of, scopes_of, to_rulings
 from tasks.operator import Item, Operator, Pending, Result
 from tasks.recipe import operator_of
+from warehouse.lake import Lake, Stamp
 
 # How long a batch waits for another process that holds its lease before it looks again, seconds.
 _POLL_S = 0.5

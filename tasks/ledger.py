@@ -7,12 +7,11 @@ which its scope hash names. Failures that may be retried never count as done.
 from collections.abc import Sequence
 from typing import Any
 
-from warehouse.lake import Lake
-
 from schemas.ids import canonical_json, content_id, scope_hash
 from schemas.rows import Ruling
 from schemas.vocabulary import Decision, Scope
 from tasks.operator import Item, Operator, Outcome
+from warehouse.lake import Lake
 
 
 def scopes_of(operator: Operator, items: Sequence[Item], whole: str) -> dict[str, str]:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from warehouse.lake import Stamp
 
 from schemas.errors import FaultError
 from schemas.ids import canonical_json, content_id, scope_hash
@@ -21,6 +20,7 @@ from tasks.context import Context
 from tasks.ledger import dead_of, rulings_of, scopes_of
 from tasks.operator import Item, Operator, Plan, WorkingSet, select_ids
 from tasks.recipe import operator_of
+from warehouse.lake import Stamp
 
 
 class EntryPlan(NamedTuple):

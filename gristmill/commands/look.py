@@ -168,7 +168,8 @@ def why(
 
     opened = _open(lake)
     rows = opened.sql(
-        "select distinct on (id) stage, operator, decision, reason, score, evidence_json, outputs, item_id, created_at from decisions "
+        "select distinct on (id) stage, operator, decision, reason, score, evidence_json, outputs, item_id, created_at "
+        "from decisions "
         "where starts_with(item_id, ?) or list_has_any(list_transform(outputs, lambda o: starts_with(o, ?)), [true]) "
         "order by created_at",
         params=[ref, ref],
@@ -206,9 +207,8 @@ def query(
     lake: LakeOption = "lake",
 ) -> None:
     """Ask the lake anything that only reads. Answers while a refresh writes."""
-    from warehouse.query import query as ask
-
     from gristmill.answers import write_answer
+    from warehouse.query import query as ask
 
     _open(lake).close()
     write_answer(ask(lake, sql, at=snapshot), fmt, out)

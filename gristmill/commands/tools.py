@@ -82,9 +82,8 @@ def doctor(lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
 
 def setup() -> None:
     """Prepare the embedded model (once): converted from the weights that its package ships, nothing is downloaded."""
-    from tasks.rollout.model import default_folder, prepare_model
-
     from gristmill.output import err
+    from tasks.rollout.model import default_folder, prepare_model
 
     folder = default_folder()
     err.print(f"embedded model: {prepare_model(folder)}")
@@ -92,10 +91,9 @@ def setup() -> None:
 
 def maintain(lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
     """Merge small files, expire old snapshots, clean up orphans; waits until no refresh is writing."""
-    from warehouse.maintenance import maintain as run_maintenance
-
     from gristmill.output import out, print_json
     from warehouse.lake import Lake
+    from warehouse.maintenance import maintain as run_maintenance
 
     opened = Lake.open(lake)
     report = run_maintenance(opened)
