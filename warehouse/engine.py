@@ -47,7 +47,7 @@ def extension_file(name: str) -> Path:
 
 def connect(
     address: Address, how: Attach = Attach(), settings: dict[str, str] | None = None
-) -> duckdb.DuckDBPyConnection:  # noqa: B008
+) -> duckdb.DuckDBPyConnection:
     """An in-memory DuckDB with the lake attached as `lake` and in use."""
     con = duckdb.connect(
         ":memory:",

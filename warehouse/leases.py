@@ -1,7 +1,8 @@
 """Leases: who works on which batch, so that the same recipe started twice at once does its work once.
 
 A lease on (stage, operator fingerprint, batch key) has a fencing token and an expiry; a heartbeat thread
-extends it while its process lives, and after SIGKILL another process takes it over once it has expired.
+extends it while its process lives. After SIGKILL another process on the same machine takes it over at once, and
+one elsewhere when it has expired.
 `check` runs inside the append: whoever lost the lease in the meantime writes nothing.
 """
 
@@ -12,11 +13,12 @@ from typing import NamedTuple
 
 from schemas.errors import LeaseLost, Unavailable
 from warehouse.address import Address
+from warehouse.owner import is_dead, this_process
 from warehouse.sidecar import Cursor, Sidecar, sidecar
 
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS leases (stage VARCHAR NOT NULL, fingerprint VARCHAR NOT NULL, batch VARCHAR NOT NULL,"
-    " token BIGINT NOT NULL, expires_at DOUBLE PRECISION NOT NULL, PRIMARY KEY (stage, fingerprint, batch))",
+    " token BIGINT NOT NULL, owner VARCHAR NOT NULL, expires_at DOUBLE PRECISION NOT NULL, PRIMARY KEY (stage, fingerprint, batch))",
     "CREATE TABLE IF NOT EXISTS lease_tokens (name VARCHAR PRIMARY KEY, value BIGINT NOT NULL)",
     "INSERT INTO lease_tokens VALUES ('next', 0) ON CONFLICT (name) DO NOTHING",
 )
@@ -67,6 +69,7 @@ class Leases:
 
     def __init__(self, address: Address) -> None:
         self._address = address
+        self._owner = this_process()
         self._lock = threading.Lock()
         self._store: Sidecar | None = None
         self._held: dict[LeaseKey, Lease] = {}
@@ -85,13 +88,13 @@ class Leases:
             token = int(
                 cursor.run("UPDATE lease_tokens SET value = value + 1 WHERE name = 'next' RETURNING value")[0][0]
             )
-            rows = cursor.run(f"SELECT expires_at FROM leases WHERE {_WHERE}", key)  # noqa: S608
-            if rows and float(rows[0][0]) > now:
+            rows = cursor.run(f"SELECT expires_at, owner FROM leases WHERE {_WHERE}", key)  # noqa: S608
+            if rows and float(rows[0][0]) > now and not is_dead(rows[0][1]):
                 return None
             cursor.run(
-                "INSERT INTO leases VALUES (?, ?, ?, ?, ?) ON CONFLICT (stage, fingerprint, batch) "
-                "DO UPDATE SET token = excluded.token, expires_at = excluded.expires_at",
-                (*key, token, now + ttl_s),
+                "INSERT INTO leases VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (stage, fingerprint, batch) "
+                "DO UPDATE SET token = excluded.token, owner = excluded.owner, expires_at = excluded.expires_at",
+                (*key, token, self._owner, now + ttl_s),
             )
         lease = Lease(self, key, token, ttl_s, started + ttl_s)
         with self._lock:
@@ -131,7 +134,8 @@ class Leases:
         store = self._open()
         with store.transaction() as cursor:
             now = self._now(cursor, store)
-            return int(cursor.run("SELECT count(*) FROM leases WHERE expires_at > ?", (now,))[0][0])
+            owners = cursor.run("SELECT owner FROM leases WHERE expires_at > ?", (now,))
+        return sum(not is_dead(owner) for (owner,) in owners)
 
     def close(self) -> None:
         """Ends the heartbeat; leases still held expire by themselves."""

@@ -30,6 +30,9 @@ class Sidecar(Protocol):
         """A write transaction: committed durably at the end of the block, rolled back on an exception."""
         yield NotImplemented
 
+    def read(self, query: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """The rows of a SELECT; waits for no writer."""
+
     def close(self) -> None:
         """Closes the connection."""
 
@@ -97,6 +100,14 @@ class SQLiteSidecar:
             except sqlite3.DatabaseError as error:
                 raise _translated(error, self.path) from error
 
+    def read(self, query: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """See Sidecar."""
+        with self._lock:
+            try:
+                return self._con.execute(query, tuple(params)).fetchall()
+            except sqlite3.DatabaseError as error:
+                raise _translated(error, self.path) from error
+
     def close(self) -> None:
         """See Sidecar."""
         with self._lock:
@@ -133,6 +144,11 @@ class PostgresSidecar:
                     yield _Cursor(raw, "%s")
             except psycopg.OperationalError as error:
                 raise Unavailable("catalog_unreachable", str(error)) from error
+
+    def read(self, query: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """See Sidecar."""
+        with self.transaction() as cursor:
+            return cursor.run(query, params)
 
     def close(self) -> None:
         """See Sidecar."""
