@@ -1,0 +1,1 @@
+"""Puts weights, rewards and process labels beside trajectories, which are never rewritten."""

@@ -1,0 +1,1 @@
+"""The labelers, one file each."""

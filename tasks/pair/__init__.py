@@ -1,0 +1,1 @@
+"""Makes rows of another grain, such as preferences, from sets of trajectories."""

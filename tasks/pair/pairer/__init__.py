@@ -1,0 +1,1 @@
+"""The pairers, one file each."""

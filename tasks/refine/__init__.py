@@ -1,0 +1,1 @@
+"""Makes better trajectories from trajectories; the parent is always kept."""

@@ -1,0 +1,1 @@
+"""The refiners, one file each."""

@@ -1,0 +1,97 @@
+"""The base of every synthesizer: it drafts tasks, and here each draft proves itself before it is kept.
+
+A draft whose gold solution does not pass repeatedly, or for which an empty or a cheating solution passes, is
+dropped with the reason `unproven:<why>`; a proof that the surroundings prevented leaves the item pending.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import msgspec
+
+from schemas.errors import Unavailable
+from schemas.ids import content_id
+from schemas.rows import DeadLetter
+from schemas.task import Task
+from schemas.vocabulary import Kind, Stage
+from tasks.operator import Effect, Item, Operator, Outcome, Pending, Result, Unit, drop, keep
+from tasks.synthesize.prompts import template_hash
+
+if TYPE_CHECKING:
+    from tasks.context import Context
+
+
+class Draft(NamedTuple):
+    """A task that an item became, not yet proven; `evidence` goes into the ledger with the decision."""
+
+    item: Item
+    task: Task
+    evidence: dict[str, Any] = {}
+
+
+class Drafts(NamedTuple):
+    """What a batch of items became: drafts to prove, and what was already decided about the others.
+
+    rows: side-table rows, such as the accounting of model calls.
+    """
+
+    drafts: Sequence[Draft] = ()
+    outcomes: Sequence[Outcome] = ()
+    dead: Sequence[DeadLetter] = ()
+    pending: Sequence[Pending] = ()
+    rows: dict[str, Sequence[Any]] = {}
+
+
+class Synthesizer(Operator, frozen=True, kw_only=True):
+    """Makes tasks. A subclass plans its items and defines `draft`; proof and ledger are the same for all.
+
+    prompts: the names of the templates that the class renders; their hashes belong to its identity.
+    """
+
+    kind: ClassVar[Kind] = Kind.SYNTHESIZER
+    stage: ClassVar[Stage] = Stage.SYNTHESIZE
+    reads: ClassVar[Unit] = "task"
+    effect: ClassVar[Effect] = "add"
+    batch_size: ClassVar[int] = 32
+    prompts: ClassVar[tuple[str, ...]] = ()
+
+    def identity(self) -> dict[str, Any]:
+        """The plug-in's identity with the hashes of its prompt templates."""
+        return {**Operator.identity(self), "prompts": {name: template_hash(name) for name in self.prompts}}
+
+    def draft(self, items: Sequence[Item], ctx: "Context") -> Drafts:
+        """Drafts the tasks of a batch; every item is in exactly one of the four lists."""
+        raise NotImplementedError(f"{type(self).__name__} must define draft()")
+
+    def run(self, items: Sequence[Item], ctx: "Context") -> Result:
+        """Drafts the tasks and keeps those that prove themselves."""
+        from tasks.verify.proof import prove
+
+        made = self.draft(items, ctx)
+        outcomes, pending, tasks = list(made.outcomes), list(made.pending), []
+        for item, task, evidence in made.drafts:
+            try:
+                proof = prove(task, ctx)
+            except Unavailable as error:
+                pending.append(Pending(item_id=item.id, reason=error.reason))
+                continue
+            known = {**evidence, "task": task.name or task.id}
+            if proof.ok:
+                tasks.append(task)
+                outcomes.append(keep(item, evidence=known, outputs=(task.id,)))
+            else:
+                outcomes.append(drop(item, f"unproven:{proof.why}", evidence={**known, "proof": proof.evidence}))
+        return Result(
+            outcomes=tuple(outcomes),
+            rows={**made.rows, "tasks": tasks},
+            dead=tuple(made.dead),
+            pending=tuple(pending),
+        )
+
+
+def identified(task: Task, fingerprint: str) -> Task:
+    """The task under its content id; provenance names files and readers, which never change what is asked."""
+    payload = msgspec.to_builtins(task)
+    for volatile in ("id", "parents", "provenance"):
+        payload.pop(volatile)
+    return msgspec.structs.replace(task, id=content_id("task", task.parents, fingerprint, payload))

@@ -1,0 +1,1 @@
+"""The synthesizers, one file each."""
