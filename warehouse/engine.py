@@ -45,8 +45,11 @@ def extension_file(name: str) -> Path:
     return file
 
 
+_WRITER = Attach()
+
+
 def connect(
-    address: Address, how: Attach = Attach(), settings: dict[str, str] | None = None
+    address: Address, how: Attach = _WRITER, settings: dict[str, str] | None = None
 ) -> duckdb.DuckDBPyConnection:
     """An in-memory DuckDB with the lake attached as `lake` and in use."""
     con = duckdb.connect(

@@ -220,9 +220,8 @@ class Lake:
         if not ids:
             return []
         columns = ", ".join(f'"{name}"' for name in row_columns(table))
-        found = self.sql(
-            f"SELECT {columns} FROM {table} WHERE id IN (SELECT id FROM ids)", ids=list(dict.fromkeys(ids))
-        )
+        query = f"SELECT {columns} FROM {table} WHERE id IN (SELECT id FROM ids)"  # noqa: S608
+        found = self.sql(query, ids=list(dict.fromkeys(ids)))
         rows = {str(row.id): row for row in from_arrow(found, kind)}  # type: ignore[attr-defined]
         missing = [key for key in ids if key not in rows]
         if missing:

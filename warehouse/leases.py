@@ -18,7 +18,8 @@ from warehouse.sidecar import Cursor, Sidecar, sidecar
 
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS leases (stage VARCHAR NOT NULL, fingerprint VARCHAR NOT NULL, batch VARCHAR NOT NULL,"
-    " token BIGINT NOT NULL, owner VARCHAR NOT NULL, expires_at DOUBLE PRECISION NOT NULL, PRIMARY KEY (stage, fingerprint, batch))",
+    " token BIGINT NOT NULL, owner VARCHAR NOT NULL, expires_at DOUBLE PRECISION NOT NULL,"
+    " PRIMARY KEY (stage, fingerprint, batch))",
     "CREATE TABLE IF NOT EXISTS lease_tokens (name VARCHAR PRIMARY KEY, value BIGINT NOT NULL)",
     "INSERT INTO lease_tokens VALUES ('next', 0) ON CONFLICT (name) DO NOTHING",
 )

@@ -1,7 +1,190 @@
-"""The views of the lake: what people and reports read. Every view takes one row per id.
+"""The views of the lake: what people, reports and `gristmill query` read. Every view takes one row per id.
 
-Replaced whenever a definition here changes (see `warehouse.migrations`); order matters, a view may use
-the ones before it.
+DuckLake enforces no uniqueness, so a view never trusts it: `_once` picks the first row of each id by row id
+alone, without touching the wide columns. Replaced whenever a definition here changes (see
+`warehouse.migrations`); a view may use those before it.
+
+The law of counts: n_in = n_kept + n_dropped + n_dead + n_pending for every line of `funnel`. Each side is
+counted by its own query over the plan's members; nothing is a difference of others, so that a broken ledger
+shows. Numbers say how things stand now: an item that a later run decided is no longer pending in the funnel
+of the run that left it open. `--at SNAPSHOT` shows how it stood.
 """
 
-VIEWS: dict[str, str] = {}
+
+def _once(table: str, columns: str = "*") -> str:
+    return f"(SELECT {columns} FROM {table} WHERE rowid IN (SELECT min(rowid) FROM {table} GROUP BY id))"  # noqa: S608
+
+
+_RULINGS = """
+SELECT newest.* FROM (
+    SELECT arg_max(struct_pack(id, run_id, operator, fingerprint, stage, item_id, scope_hash, decision, reason,
+                               score, evidence_json, outputs, created_at), created_at) AS newest
+    FROM decisions GROUP BY fingerprint, item_id)
+"""
+
+# One row per (operator line of a run, planned item that has a ruling): the ruling that holds for the item.
+# Scope item: the one ruling; set: the one made for exactly this plan; group: the newest.
+_STANDING = """
+SELECT DISTINCT line.id AS line_id, ruling.item_id, ruling.id AS ruling_id, ruling.decision, ruling.reason,
+       ruling.outputs
+FROM lines AS line
+JOIN members AS member ON member.scope_hash = line.scope_hash
+JOIN decisions AS ruling ON ruling.fingerprint = line.fingerprint AND ruling.item_id = member.item_id
+WHERE line.scope = 'item' AND ruling.scope_hash = '' OR line.scope = 'set' AND ruling.scope_hash = line.scope_hash
+UNION ALL
+SELECT line.id, ruling.item_id, ruling.id, ruling.decision, ruling.reason, ruling.outputs
+FROM lines AS line
+JOIN members AS member ON member.scope_hash = line.scope_hash
+JOIN rulings AS ruling ON ruling.fingerprint = line.fingerprint AND ruling.item_id = member.item_id
+WHERE line.scope = 'group'
+"""
+
+_LINES = f"""
+lines AS (SELECT * FROM {_once("runs")} WHERE event = 'operator'),
+members AS (SELECT DISTINCT scope_hash, item_id FROM plans)
+"""
+
+_FUNNEL = f"""
+WITH {_LINES},
+standing AS ({_STANDING}),
+dead AS (
+    SELECT DISTINCT line.id AS line_id, member.item_id, first(letter.reason ORDER BY letter.created_at DESC) AS reason
+    FROM lines AS line
+    JOIN members AS member ON member.scope_hash = line.scope_hash
+    JOIN dead_letters AS letter ON letter.fingerprint = line.fingerprint AND letter.item_id = member.item_id
+    WHERE NOT EXISTS (FROM standing WHERE standing.line_id = line.id AND standing.item_id = member.item_id)
+    GROUP BY line.id, member.item_id
+),
+planned AS (
+    SELECT line.id AS line_id, count(*) AS n FROM lines AS line
+    JOIN members AS member ON member.scope_hash = line.scope_hash GROUP BY line.id
+),
+kept AS (SELECT line_id, count(DISTINCT item_id) AS n FROM standing WHERE decision = 'keep' GROUP BY line_id),
+dropped AS (SELECT line_id, count(DISTINCT item_id) AS n FROM standing WHERE decision = 'drop' GROUP BY line_id),
+died AS (SELECT line_id, count(DISTINCT item_id) AS n FROM dead GROUP BY line_id),
+pending AS (
+    SELECT line.id AS line_id, count(*) AS n FROM lines AS line
+    JOIN members AS member ON member.scope_hash = line.scope_hash
+    WHERE NOT EXISTS (FROM standing WHERE standing.line_id = line.id AND standing.item_id = member.item_id)
+      AND NOT EXISTS (FROM dead_letters AS letter
+                      WHERE letter.fingerprint = line.fingerprint AND letter.item_id = member.item_id)
+    GROUP BY line.id
+),
+why AS (
+    SELECT line_id, to_json(map_from_entries(list((reason, n) ORDER BY reason))) AS reasons
+    FROM (SELECT line_id, reason, count(DISTINCT item_id) AS n
+          FROM (SELECT line_id, item_id, reason FROM standing UNION ALL SELECT line_id, item_id, reason FROM dead)
+          GROUP BY line_id, reason)
+    GROUP BY line_id
+)
+SELECT line.run_id, line.recipe, line.stage, line.entry, line.operator, line.fingerprint, line.scope_hash, line.unit,
+       line.n_seen, coalesce(planned.n, 0) AS n_in, coalesce(kept.n, 0) AS n_kept, coalesce(dropped.n, 0) AS n_dropped,
+       coalesce(died.n, 0) AS n_dead, coalesce(pending.n, 0) AS n_pending, coalesce(why.reasons, '{{}}') AS reasons,
+       line.n_in AS n_recorded, line.created_at
+FROM lines AS line
+LEFT JOIN planned ON planned.line_id = line.id
+LEFT JOIN kept ON kept.line_id = line.id
+LEFT JOIN dropped ON dropped.line_id = line.id
+LEFT JOIN died ON died.line_id = line.id
+LEFT JOIN pending ON pending.line_id = line.id
+LEFT JOIN why ON why.line_id = line.id
+ORDER BY line.created_at, line.entry
+"""
+
+_FANOUT = f"""
+WITH {_LINES},
+standing AS ({_STANDING}),
+became AS (
+    SELECT line_id, count(DISTINCT output) AS n
+    FROM (SELECT line_id, unnest(outputs) AS output FROM standing WHERE decision = 'keep') GROUP BY line_id
+)
+SELECT line.run_id, line.stage, line.entry, line.operator, line.fingerprint, line.scope_hash, line.unit,
+       line.n_inputs, coalesce(became.n, 0) AS n_outputs,
+       coalesce(became.n, 0) / nullif(line.n_inputs, 0) AS factor, line.n_outputs AS n_recorded, line.created_at
+FROM lines AS line LEFT JOIN became ON became.line_id = line.id
+ORDER BY line.created_at, line.entry
+"""
+
+_TEXT = "array_to_string(list_transform({parts}, lambda part: coalesce(part.text, '')), '')"
+
+_STEPS = f"""
+SELECT id AS trajectory_id, task_id, run_id, operator, place - 1 AS step, turn.source AS source,
+       {_TEXT.format(parts="turn.content")} AS text, turn.reasoning AS reasoning,
+       len(turn.tool_calls) AS n_tool_calls, len(turn.results) AS n_results, turn.name AS name, turn.model AS model,
+       turn.finish_reason AS finish_reason, turn.usage.prompt_tokens AS prompt_tokens,
+       turn.usage.completion_tokens AS completion_tokens, turn.usage.cost_usd AS cost_usd,
+       turn.usage.latency_s AS latency_s, turn.weight AS weight, turn.reward AS reward, turn.timestamp AS timestamp
+FROM (SELECT id, task_id, run_id, operator, unnest(steps) AS turn, generate_subscripts(steps, 1) AS place
+      FROM {_once("trajectories")})
+"""
+
+_TOOL_CALLS = f"""
+SELECT trajectory_id, task_id, run_id, operator, step, place - 1 AS position, call.id AS call_id, call.name AS name,
+       call.arguments AS arguments, call.arguments_json AS arguments_json, call.state AS state,
+       call.source_id AS source_id, call.id_generated AS id_generated,
+       {_TEXT.format(parts="answer.content")} AS result, answer.is_error AS is_error, answer.paired_by AS paired_by
+FROM (
+    SELECT trajectory_id, task_id, run_id, operator, step, place, call,
+           list_filter(results, lambda found: found.call_id = call.id)[1] AS answer
+    FROM (
+        SELECT trajectory_id, task_id, run_id, operator, step, turn.results AS results,
+               unnest(turn.tool_calls) AS call, generate_subscripts(turn.tool_calls, 1) AS place
+        FROM (SELECT id AS trajectory_id, task_id, run_id, operator, unnest(steps) AS turn,
+                     generate_subscripts(steps, 1) - 1 AS step
+              FROM {_once("trajectories")})))
+"""
+
+# Tables whose rows name what they were made from; the second entry is a column that names one more parent.
+_CHILDREN = (
+    ("tasks", None),
+    ("trajectories", "task_id"),
+    ("verdicts", "trajectory_id"),
+    ("step_labels", "trajectory_id"),
+    ("token_spans", "trajectory_id"),
+    ("pairs", "task_id"),
+    ("exports", None),
+)
+
+
+def _lineage() -> str:
+    parts = []
+    for table, more in _CHILDREN:
+        columns = "id, run_id, operator, fingerprint, parents, created_at" + (f", {more}" if more else "")
+        parents = f"list_distinct(list_append(parents, {more}))" if more else "list_distinct(parents)"
+        parts.append(
+            f"SELECT id, '{table}' AS kind, unnest({parents}) AS parent_id, "  # noqa: S608
+            f"operator, fingerprint, run_id, created_at FROM {_once(table, columns)}"
+        )
+    return "SELECT * FROM (" + " UNION ALL ".join(parts) + ") WHERE parent_id IS NOT NULL"  # noqa: S608
+
+
+_COST = f"""
+SELECT run_id, operator, endpoint, model, count(*) AS calls, count(*) FILTER (cached) AS cached,
+       count(*) FILTER (status <> 'ok') AS failed, sum(attempts)::BIGINT AS attempts,
+       sum(prompt_tokens)::BIGINT AS prompt_tokens, sum(completion_tokens)::BIGINT AS completion_tokens,
+       coalesce(sum(cost_usd) FILTER (NOT cached), 0) AS cost_usd, sum(latency_s) AS latency_s
+FROM {_once("requests")} GROUP BY ALL ORDER BY ALL
+"""
+
+_PASS_RATES = f"""
+SELECT trajectory.policy.teacher AS teacher, trajectory.policy.model AS model, task.kind AS task_kind,
+       verdict.verifier AS verifier, count(*) AS n, count(*) FILTER (verdict.kind = 'pass') AS n_pass,
+       n_pass / n AS pass_rate
+FROM (SELECT newest.* FROM (SELECT arg_max(struct_pack(trajectory_id, verifier, kind), created_at) AS newest
+      FROM verdicts GROUP BY trajectory_id, verifier)) AS verdict
+JOIN {_once("trajectories", "id, task_id, policy")} AS trajectory ON trajectory.id = verdict.trajectory_id
+LEFT JOIN {_once("tasks", "id, kind")} AS task ON task.id = trajectory.task_id
+WHERE verdict.kind IN ('pass', 'fail', 'timeout', 'memory', 'unparsable')
+GROUP BY ALL ORDER BY ALL
+"""
+
+VIEWS: dict[str, str] = {
+    "rulings": _RULINGS,
+    "funnel": _FUNNEL,
+    "fanout": _FANOUT,
+    "steps": _STEPS,
+    "tool_calls": _TOOL_CALLS,
+    "lineage": _lineage(),
+    "cost": _COST,
+    "pass_rates": _PASS_RATES,
+}
