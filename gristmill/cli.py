@@ -24,7 +24,7 @@ for group in (run, look, data, schedule, tools):
 
 def main() -> None:
     """Runs the command line; a user's mistake prints a message and never a traceback."""
-    from schemas.errors import GristmillError, Unavailable, UserError
+    from schemas.errors import Unavailable, UserError
 
     try:
         app()
@@ -37,10 +37,15 @@ def main() -> None:
     except Unavailable as error:
         _say("error", str(error), todo="Mend it and run the same command again: nothing is lost.")
         raise SystemExit(1) from None
-    except GristmillError as error:
+    except Exception as error:
         if os.environ.get("GRISTMILL_DEBUG"):
             raise
-        _say("fault", f"{type(error).__name__}: {error}", todo="Set GRISTMILL_DEBUG=1 to see where.")
+        _say(
+            "fault",
+            f"{type(error).__name__}: {error}",
+            "This is a fault of ours; what was recorded stays recorded.",
+            "Set GRISTMILL_DEBUG=1 to see where it happened.",
+        )
         raise SystemExit(1) from None
 
 

@@ -133,6 +133,10 @@ class Operator(Plugin, frozen=True, kw_only=True):
         ids = select_ids(self.reads, inputs)
         return Plan(items=tuple(Item(id=ref, ref=ref) for ref in ids), n_seen=len(ids))
 
+    def present(self, items: Sequence[Item], ctx: "Context") -> bool:
+        """Whether what these decided items wrote outside the lake still stands; if not, the batch runs again."""
+        return True
+
     def run(self, items: Sequence[Item], ctx: "Context") -> Result:
         """Decide about every item of the batch."""
         raise NotImplementedError(f"{type(self).__name__} must define run()")
