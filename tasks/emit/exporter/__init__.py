@@ -1,0 +1,1 @@
+"""Exporters, one format a file."""
