@@ -87,7 +87,7 @@ def _notebook(earlier: Sequence[str], code: str) -> str:
 
 
 def normal_code(code: str) -> str:
-    """The code without comments and layout, so that likeness measures what it does; as it stands if it does not parse."""
+    """The code without comments and layout, so that likeness measures what it does; unparsable code as it is."""
     try:
         return ast.unparse(ast.parse(code))
     except (SyntaxError, ValueError, RecursionError):

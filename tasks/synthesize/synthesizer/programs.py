@@ -69,7 +69,9 @@ class Programs(Synthesizer, frozen=True, kw_only=True):
                 program = None
             if program is not None:
                 known.add(program.entry)
-                if (self.levels and program.level not in self.levels) or (self.names and program.entry not in self.names):
+                if self.levels and program.level not in self.levels:
+                    continue
+                if self.names and program.entry not in self.names:
                     continue
             item_id = content_id("item", "programs", digest(raw))
             text = raw.decode("utf-8", "replace")

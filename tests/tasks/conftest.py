@@ -1,0 +1,150 @@
+"""Shared by the emit and train tests: a tokenizer trained on the spot, a tiny random Qwen3, a real lake in a folder.
+
+Nothing comes from a hub: the chat template is one of those that TRL ships.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from schemas.ids import content_id, with_id
+from schemas.recipe import Recipe
+from schemas.rows import Verdict
+from schemas.task import Message, Task, VerifierSpec
+from schemas.trajectory import Step, ToolCall, ToolResult, Trajectory, text_part
+from schemas.vocabulary import Source, VerdictKind
+from tasks.context import Context
+from warehouse.lake import Lake, Stamp
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+STAMP = Stamp("run", "test", "f" * 32)
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+CORPUS = [
+    "What is the sum of two numbers? The answer is forty two. Größe, naïve, 東京, 🎉 and so on.",
+    'def add(a, b):\n    return a + b\n\n<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": 2}}\n</tool_call>',
+    "system user assistant tool You are a helpful assistant. <think>\n\n</think>\n\n<tool_response>\n3\n</tool_response>",
+]
+
+
+def tool_set(name: str, **properties: str) -> str:
+    """A tool list as JSON text, one function with string properties."""
+    import json
+
+    shape = {"type": "object", "properties": {key: {"type": kind} for key, kind in properties.items()}}
+    return json.dumps([{"type": "function", "function": {"name": name, "description": name, "parameters": shape}}])
+
+
+def say(source: Source, text: str, **more: object) -> Step:
+    """A step that says `text`."""
+    return Step(source=source, content=text_part(text), **more)  # type: ignore[arg-type]
+
+
+def call_step(index: int, name: str, arguments: str, result: str, text: str = "", error: bool | None = None) -> Step:
+    """An agent step with one call and its result."""
+    call_id = f"s{index}c0"
+    return Step(
+        source=Source.AGENT,
+        content=text_part(text),
+        tools=0,
+        tool_calls=(ToolCall(id=call_id, name=name, arguments=arguments, arguments_json=arguments),),
+        results=(ToolResult(call_id=call_id, name=name, content=text_part(result), is_error=error),),
+    )
+
+
+def trajectory(*steps: Step, task: str | None = None, sample: int = 0, tools: Sequence[str] = ()) -> Trajectory:
+    """A trajectory under its content id."""
+    made = Trajectory(
+        id="", steps=steps, task_id=task, sample_index=sample, tool_sets=tuple(tools), parents=(task,) if task else ()
+    )
+    return with_id(made, STAMP.fingerprint)
+
+
+def chat(question: str, answer: str, **more: object) -> Trajectory:
+    """One question, one answer."""
+    return trajectory(say(Source.USER, question), say(Source.AGENT, answer), **more)  # type: ignore[arg-type]
+
+
+def task(text: str, gold: str | None = None, use: str = "exact_answer", spec: str = "{}", kind: str = "arithmetic") -> Task:
+    """A task under a content id."""
+    return Task(
+        id=content_id("task", text, gold, use, spec),
+        kind=kind,
+        prompt=(Message(role="user", content=text),),
+        verifier=VerifierSpec(use=use, spec_json=spec),
+        gold=gold,
+    )
+
+
+def verdict(of: Trajectory, passed: bool, use: str = "exact_answer", **more: object) -> Verdict:
+    """A verdict of `use` on a trajectory."""
+    return Verdict(
+        id=content_id("verdict", of.id, use),
+        trajectory_id=of.id,
+        verifier=use,
+        kind=VerdictKind.PASS if passed else VerdictKind.FAIL,
+        reward=float(passed),
+        **more,  # type: ignore[arg-type]
+    )
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[Lake]:
+    opened = Lake.open(tmp_path / "lake")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def make_context(lake: Lake, tmp_path: Path) -> Callable[..., Context]:
+    """A context over the test's lake; `out` is the folder for shards."""
+
+    def make(out: str = "out", **recipe: object) -> Context:
+        return Context(Recipe(name="test", **recipe), lake, "run", tmp_path, tmp_path / out)  # type: ignore[arg-type]
+
+    return make
+
+
+def train_tokenizer(folder: Path, template: str) -> None:
+    """Trains a byte-level BPE of about 400 tokens and saves it with the chat template of TRL's named file."""
+    import trl
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=420, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False)
+    backend.train_from_iterator(CORPUS * 4, trainer)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|im_end|>", pad_token="<|endoftext|>")
+    tokenizer.chat_template = (Path(trl.__file__).parent / "chat_templates" / template).read_text(encoding="utf-8")
+    tokenizer.save_pretrained(str(folder))
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a 2-layer randomly initialised Qwen3 and its tokenizer."""
+    import torch
+    from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
+
+    folder = tmp_path_factory.mktemp("tiny")
+    train_tokenizer(folder, "qwen3.jinja")
+    tokenizer = AutoTokenizer.from_pretrained(str(folder))
+    torch.manual_seed(0)
+    config = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=16,
+        max_position_embeddings=1024,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    Qwen3ForCausalLM(config).save_pretrained(str(folder))
+    return folder
