@@ -4,8 +4,10 @@ Nothing comes from a hub: the chat template is one of those that TRL ships.
 """
 
 import os
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -14,8 +16,11 @@ from schemas.recipe import Recipe
 from schemas.rows import Verdict
 from schemas.task import Message, Task, VerifierSpec
 from schemas.trajectory import Step, ToolCall, ToolResult, Trajectory, text_part
-from schemas.vocabulary import Source, VerdictKind
+from schemas.vocabulary import Source, Stage, VerdictKind
+from tasks.batch import forget, register, run_batch
 from tasks.context import Context
+from tasks.operator import WorkingSet
+from tasks.stage import EntryReport, finish_entry, plan_entry
 from warehouse.lake import Lake, Stamp
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -105,6 +110,48 @@ def make_context(lake: Lake, tmp_path: Path) -> Callable[..., Context]:
         return Context(Recipe(name="test", **recipe), lake, "run", tmp_path, tmp_path / out)  # type: ignore[arg-type]
 
     return make
+
+
+class Ran(NamedTuple):
+    """A finished entry: its report, what flows on, and the run's context."""
+
+    report: EntryReport
+    after: WorkingSet
+    ctx: Context
+
+
+@pytest.fixture
+def store(lake: Lake) -> Callable[..., None]:
+    """Puts rows into the lake, as if an earlier operator had: store(tasks=[...], trajectories=[...])."""
+
+    def put(**rows: Any) -> None:
+        lake.append(STAMP, rows)
+
+    return put
+
+
+@pytest.fixture
+def run_entry(lake: Lake, tmp_path: Path) -> Iterator[Callable[..., Ran]]:
+    """Runs one entry through the real stage runner, which checks the law of counts.
+
+    run_entry(Stage.LABEL, {"use": "error_mask"}, WorkingSet(trajectories=...), **further recipe fields)
+    """
+    contexts: list[Context] = []
+
+    def run(stage: Stage, entry: dict[str, Any], inputs: WorkingSet | None = None, **fields: Any) -> Ran:
+        inputs = inputs or WorkingSet()
+        recipe = Recipe(name="test", **{stage.value: (entry,), **fields})
+        ctx = Context(recipe, lake, uuid.uuid4().hex, tmp_path, tmp_path / "out")
+        contexts.append(ctx)
+        register(ctx)
+        planned = plan_entry(ctx, stage, 0, inputs)
+        summaries = [run_batch(ref) for ref in planned.batches]
+        after, report = finish_entry(ctx, planned, inputs, summaries, 0.0)
+        return Ran(report, after, ctx)
+
+    yield run
+    for ctx in contexts:
+        forget(ctx)
 
 
 def train_tokenizer(folder: Path, template: str) -> None:
