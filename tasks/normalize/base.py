@@ -1,0 +1,221 @@
+"""What every importer has in common: files → records → trajectories, one planned item per record.
+
+An item's id is the content hash of (importer and options, record bytes, occurrence among equal records), so a
+file that grew is read only where it is new, and a renamed one not at all. `paths` are no part of it. A record
+that can't be read becomes a dead letter with line and byte; the rest goes on.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+
+import msgspec
+
+from schemas.errors import RecordError
+from schemas.ids import content_id, digest
+from schemas.rows import DeadLetter, TokenSpan
+from schemas.trajectory import Provenance, Trajectory
+from schemas.vocabulary import Kind, Stage
+from tasks.normalize.source.files import File, Shape, expand, shape_of
+from tasks.normalize.source.spans import Span, digest_of, read_spans, spans_of, stamp_of
+from tasks.normalize.source.tables import read_rows, rows_of
+from tasks.normalize.strict import Record, decode
+from tasks.operator import Effect, Item, Operator, Outcome, Pending, Plan, Result, Unit, WorkingSet, dead, drop, keep
+
+if TYPE_CHECKING:
+    from tasks.context import Context
+
+MAX_RECORD = 256 << 20
+
+
+class Reading(NamedTuple):
+    """What a reader makes of a record: a trajectory (its id and provenance still open) and its token spans."""
+
+    trajectory: Trajectory
+    spans: tuple[TokenSpan, ...] = ()
+
+
+class Importer(Operator, frozen=True, kw_only=True):
+    """Base of importers. A subclass defines `read`, and its options.
+
+    paths: files, folders or globs, relative to the recipe. dataset, revision, split, licence: what provenance says.
+    keep_fields: names of further top-level fields of a record to keep, in the trajectory's `extra_json`.
+    """
+
+    kind: ClassVar[Kind] = Kind.IMPORTER
+    stage: ClassVar[Stage] = Stage.NORMALIZE
+    reads: ClassVar[Unit] = "record"
+    effect: ClassVar[Effect] = "add"
+    batch_size: ClassVar[int] = 128
+    inert: ClassVar[frozenset[str]] = frozenset({"paths"})
+    # "file": a whole file is one record (session logs), else each line, list element or row is one.
+    grain: ClassVar[Literal["record", "file"]] = "record"
+
+    paths: tuple[str, ...]
+    dataset: str | None = None
+    revision: str | None = None
+    split: str | None = None
+    licence: str | None = None
+    keep_fields: tuple[str, ...] = ()
+
+    def read(self, record: Any) -> Sequence[Reading]:
+        """The trajectories of one record (JSON data; with grain "file", the file's values in order).
+
+        Ids, and provenance apart from `lost_fields` and `record`, are filled in by the caller. Raises RecordError.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define read()")
+
+    def plan(self, inputs: WorkingSet, ctx: "Context") -> Plan:
+        """One item a record. One pass over every file, at the speed of hashing it."""
+        base = content_id("record", self.fingerprint(ctx))
+        seen: dict[bytes, int] = {}
+        items: list[Item] = []
+        for file in expand(self.paths, ctx.recipe_dir):
+            stamp = stamp_of(file.path)
+            shape = Shape.DOCUMENT if self.grain == "file" else shape_of(file.path)
+            for span in rows_of(file.path) if shape is Shape.TABLE else spans_of(file.path, shape):
+                occurrence = seen.get(span.digest, 0)
+                seen[span.digest] = occurrence + 1
+                items.append(_item(base, file, shape, span, occurrence, stamp))
+        return Plan(items=tuple(items), n_seen=len(items))
+
+    def run(self, items: Sequence[Item], ctx: "Context") -> Result:
+        """Reads the records of a batch."""
+        outcomes: list[Outcome] = []
+        dead_letters: list[DeadLetter] = []
+        pending: list[Pending] = []
+        trajectories: list[Trajectory] = []
+        token_spans: list[TokenSpan] = []
+        base = content_id("record", self.fingerprint(ctx))
+        for item, record in self._records(items, base, ctx):
+            if isinstance(record, Pending):
+                pending.append(record)
+                continue
+            try:
+                if isinstance(record, RecordError):
+                    raise record
+                readings = self.read(record.value)
+                made = [self._finish(item, number, reading, record) for number, reading in enumerate(readings)]
+            except RecordError as error:
+                dead_letters.append(_dead(item, error))
+                continue
+            if not made:
+                outcomes.append(drop(item, "no_steps"))
+                continue
+            trajectories.extend(reading.trajectory for reading in made)
+            token_spans.extend(span for reading in made for span in reading.spans)
+            outcomes.append(keep(item, outputs=tuple(reading.trajectory.id for reading in made)))
+        return Result(
+            outcomes=tuple(outcomes),
+            rows={"trajectories": trajectories, "token_spans": token_spans},
+            dead=tuple(dead_letters),
+            pending=tuple(pending),
+        )
+
+    def _records(
+        self, items: Sequence[Item], base: str, ctx: "Context"
+    ) -> Iterator[tuple[Item, Record | RecordError | Pending]]:
+        first = 0
+        while first < len(items):
+            last = first + 1
+            while last < len(items) and items[last].params["file"] == items[first].params["file"]:
+                last += 1
+            group = items[first:last]
+            path = ctx.path(group[0].params["file"])
+            if not path.is_file():
+                yield from ((item, Pending(item_id=item.id, reason="file_gone")) for item in group)
+            elif "row" in group[0].params:
+                yield from _rows(path, group)
+            else:
+                yield from self._texts(path, group, base)
+            first = last
+
+    def _texts(
+        self, path: Path, group: Sequence[Item], base: str
+    ) -> Iterator[tuple[Item, Record | RecordError | Pending]]:
+        trusted = stamp_of(path) == group[0].params["stamp"]
+        short = [item for item in group if item.params["length"] <= MAX_RECORD]
+        pieces = read_spans(path, [(item.params["offset"], item.params["length"]) for item in short])
+        for item in group:
+            if item.params["length"] > MAX_RECORD:
+                yield item, RecordError("too_long", f"{item.params['length']} bytes, the limit is {MAX_RECORD}")
+                continue
+            piece = next(pieces)
+            if not trusted and item.id != _id(base, digest_of(piece.raw), item.params.get("n", 0)):
+                yield item, Pending(item_id=item.id, reason="file_changed")
+                continue
+            try:
+                yield item, self._decode(piece.raw, piece.marks)
+            except RecordError as error:
+                yield item, error
+
+    def _decode(self, raw: bytes, marks: int | None) -> Record:
+        return decode(raw, marks)
+
+    def _finish(self, item: Item, number: int, reading: Reading, record: Record) -> Reading:
+        """The reading under its ids and with the whole provenance."""
+        trajectory = reading.trajectory
+        own = trajectory.provenance
+        provenance = Provenance(
+            dataset=self.dataset,
+            revision=self.revision,
+            split=self.split,
+            file=item.ref.rpartition(":")[0],
+            record=own.record or item.ref.rpartition(":")[2],
+            reader=self.plugin_id(),
+            reader_version=str(self.version),
+            licence=self.licence or own.licence,
+            lost_fields=own.lost_fields,
+            replaced_text=own.replaced_text + record.replaced,
+        )
+        key = digest(f"trajectory\n{item.id}\n{number}")
+        trajectory = msgspec.structs.replace(trajectory, id=key, provenance=provenance)
+        if not reading.spans:
+            return Reading(trajectory)
+        spans = tuple(
+            msgspec.structs.replace(span, id=content_id("span", key, span.step, order), trajectory_id=key)
+            for order, span in enumerate(reading.spans)
+        )
+        return Reading(trajectory, spans)
+
+
+def _rows(path: Path, group: Sequence[Item]) -> Iterator[tuple[Item, Record | RecordError | Pending]]:
+    if stamp_of(path) != group[0].params["stamp"]:
+        yield from ((item, Pending(item_id=item.id, reason="file_changed")) for item in group)
+        return
+    ordered = sorted(group, key=lambda item: item.params["row"])
+    rows = read_rows(path, [item.params["row"] for item in ordered])
+    for item in ordered:
+        yield item, Record(next(rows))
+
+
+@lru_cache(maxsize=8)
+def _prefix(base: str) -> bytes:
+    return f"item\n{base}\n".encode()
+
+
+def _id(base: str, record: bytes, occurrence: int) -> str:
+    return digest(_prefix(base) + record + (b"" if not occurrence else b"\n%d" % occurrence))
+
+
+def _item(base: str, file: File, shape: Shape, span: Span, occurrence: int, stamp: str) -> Item:
+    params: dict[str, Any] = {"file": str(file.path), "stamp": stamp}
+    if shape is Shape.TABLE:
+        params["row"] = span.offset
+    else:
+        params["offset"], params["length"] = span.offset, span.length
+        if occurrence:
+            params["n"] = occurrence
+        if shape is not Shape.LINES:
+            params["shape"] = shape.value
+    return Item(id=_id(base, span.digest, occurrence), ref=f"{file.name}:{span.ordinal}", params=params)
+
+
+def _dead(item: Item, error: RecordError) -> DeadLetter:
+    file, _, ordinal = item.ref.rpartition(":")
+    if "row" in item.params:
+        place = f"row {ordinal}"
+    else:
+        place = f"{'record' if 'shape' in item.params else 'line'} {ordinal}, byte {item.params['offset']}"
+    return dead(item, Stage.NORMALIZE, error.reason, error.detail, source=file, position=place)

@@ -1,0 +1,104 @@
+"""Message content to parts: plain text, or a list of text, image, audio, video and file parts.
+
+Media stay references: a data URI gets the hash of its bytes and its media type.
+"""
+
+import base64
+import binascii
+import hashlib
+from typing import Any
+
+from schemas.errors import RecordError
+from schemas.trajectory import Part
+from schemas.vocabulary import PartType
+from tasks.normalize.decoder.found import compact
+from tasks.normalize.draft import Draft
+
+_TEXT = frozenset({"text", "input_text", "output_text", "summary_text", "reasoning_text"})
+_MEDIA = {
+    "image": PartType.IMAGE,
+    "image_url": PartType.IMAGE,
+    "input_image": PartType.IMAGE,
+    "audio": PartType.AUDIO,
+    "audio_url": PartType.AUDIO,
+    "input_audio": PartType.AUDIO,
+    "video": PartType.VIDEO,
+    "video_url": PartType.VIDEO,
+    "input_video": PartType.VIDEO,
+    "file": PartType.FILE,
+    "input_file": PartType.FILE,
+    "document": PartType.FILE,
+}
+
+
+def parts_of(value: Any, draft: Draft, where: str) -> tuple[Part, ...]:
+    """The parts of a `content` value: text, a list of parts, or None. Raises RecordError for anything else."""
+    if type(value) is str:
+        return (Part(text=value),)
+    if value is None:
+        return ()
+    if isinstance(value, list):
+        return tuple(part for item in value if (part := _part(item, draft, where)) is not None)
+    if isinstance(value, dict):
+        part = _part(value, draft, where)
+        return () if part is None else (part,)
+    raise RecordError("wrong_type", f"{where} is {type(value).__name__}, neither text nor parts")
+
+
+def _part(item: Any, draft: Draft, where: str) -> Part | None:
+    if isinstance(item, str):
+        return Part(text=item)
+    if not isinstance(item, dict):
+        raise RecordError("wrong_type", f"{where}[] is {type(item).__name__}")
+    kind = item.get("type")
+    if kind in _TEXT or (kind is None and isinstance(item.get("text"), str)):
+        draft.lose_rest(item, {"type", "text"}, f"{where}[]")
+        text = item.get("text")
+        return Part(text=text) if isinstance(text, str) else None
+    if isinstance(kind, str) and kind in _MEDIA:
+        return _media(item, kind, draft, where)
+    if kind == "refusal" and isinstance(item.get("refusal"), str):
+        return Part(text=item["refusal"])
+    draft.lose(f"{where}[].{kind if isinstance(kind, str) else 'part'}")
+    return None
+
+
+def _media(item: dict[str, Any], kind: str, draft: Draft, where: str) -> Part | None:
+    source = next((item[key] for key in (kind, "image_url", "source", "url", "data", "path") if item.get(key)), None)
+    media_type = item.get("media_type") or item.get("mime_type")
+    if isinstance(source, dict):
+        draft.lose_rest(
+            source, {"url", "path", "uri", "data", "media_type", "type", "format", "mime_type"}, f"{where}[].{kind}"
+        )
+        media_type = source.get("media_type") or source.get("mime_type") or media_type
+        data = source.get("data") or source.get("file_data")
+        if isinstance(data, str) and not data.startswith("data:"):
+            fallback = (
+                f"audio/{source.get('format', 'wav')}" if _MEDIA[kind] is PartType.AUDIO else "application/octet-stream"
+            )
+            data = f"data:{media_type or fallback};base64,{data}"
+        source = data or source.get("url") or source.get("uri") or source.get("path")
+    if not isinstance(source, str):
+        draft.lose(f"{where}[].{kind}")
+        return None
+    return media(_MEDIA[kind], source, media_type if isinstance(media_type, str) else None)
+
+
+def media(kind: PartType, uri: str, media_type: str | None = None) -> Part:
+    """A media part by URI; of a data URI the hash and the media type are read."""
+    if not uri.startswith("data:"):
+        return Part(type=kind, uri=uri, media_type=media_type)
+    head, _, body = uri[5:].partition(",")
+    named = head.split(";")[0]
+    sha256 = None
+    if head.endswith(";base64"):
+        try:
+            sha256 = hashlib.sha256(base64.b64decode(body, validate=True)).hexdigest()
+        except (binascii.Error, ValueError):
+            sha256 = None
+    return Part(type=kind, uri=uri, media_type=media_type or named or None, sha256=sha256)
+
+
+def json_part(value: Any) -> Part:
+    """JSON data as a text part of media type application/json, so that it is not taken for prose."""
+    return Part(text=compact(value), media_type="application/json")

@@ -1,0 +1,1 @@
+"""One encoding of tool calls per file, shared by every importer."""

@@ -1,0 +1,243 @@
+"""A trajectory while it is read: steps, tool sets, what was lost; and the fields that all formats share.
+
+Top-level fields that no format defines are treated alike everywhere: an outcome by its name, an id, the model;
+any other short value is kept in `extra_json`, and a long or structured one is named in `lost_fields`.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from schemas.errors import RecordError
+from schemas.trajectory import Outcome, Policy, Provenance, Step, ToolCall, ToolResult, Trajectory
+from schemas.vocabulary import ActionSpace, PairedBy, Source
+from tasks.normalize.decoder.found import Found, compact
+
+SUCCESS = (
+    "resolved",
+    "success",
+    "successful",
+    "solved",
+    "passed",
+    "verified",
+    "correct",
+    "is_correct",
+    "is_resolved",
+    "is_success",
+    "target",
+)
+SCORE = ("reward", "score", "final_reward", "total_reward", "rewards")
+_OUTCOME = frozenset({*SUCCESS, *SCORE})
+_IDS = ("id", "trajectory_id", "traj_id", "uuid", "instance_id", "task_id")
+_MODELS = ("model", "model_name")
+_SHORT = 512
+
+
+class Draft:
+    """Collects one trajectory."""
+
+    __slots__ = ("code", "extra", "functions", "lost", "replaced", "steps", "thinking", "tool_sets")
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.tool_sets: dict[str, int] = {}
+        self.lost: set[str] = set()
+        self.replaced: list[str] = []
+        self.extra: dict[str, Any] = {}
+        self.thinking = self.code = self.functions = False
+
+    def lose(self, name: str) -> None:
+        """Names a field of the source that has no place here."""
+        self.lost.add(name)
+
+    def lose_rest(self, item: Mapping[str, Any], known: Collection[str], where: str) -> None:
+        """Names every field of `item` that is not in `known` and holds something."""
+        for key, value in item.items():
+            if key not in known and value is not None:
+                self.lost.add(f"{where}.{key}")
+
+    def tools(self, schemas: Any) -> int | None:
+        """The index of a set of tool schemas (a list, or its JSON text); None when there is none."""
+        if isinstance(schemas, str):
+            from tasks.normalize.strict import decode
+
+            text = schemas.strip()
+            if not text:
+                return None
+            schemas = decode(text.encode("utf-8", "surrogatepass")).value
+        if schemas is None or schemas == []:
+            return None
+        if isinstance(schemas, dict):
+            schemas = [schemas]
+        if not isinstance(schemas, list):
+            raise RecordError("wrong_type", f"the tools are {type(schemas).__name__}, not a list")
+        return self.tool_sets.setdefault(compact(schemas), len(self.tool_sets))
+
+    def calls(self, found: tuple[Found, ...]) -> tuple[ToolCall, ...]:
+        """The calls of the step that comes next, under our ids."""
+        number = len(self.steps)
+        for call in found:
+            if call.code:
+                self.code = True
+            else:
+                self.functions = True
+        return tuple(
+            ToolCall(
+                id=f"s{number}c{index}",
+                name=call.name,
+                arguments=call.arguments,
+                arguments_json=call.json,
+                state=call.state,
+                source_id=call.source_id,
+                id_generated=call.source_id is None,
+            )
+            for index, call in enumerate(found)
+        )
+
+    def outcome(self, record: Mapping[str, Any], success: str | None = None, score: str | None = None) -> Outcome:
+        """The outcome that the record's fields name; `success` and `score` are fields that an option names."""
+        given = {key: record[key] for key in record if key in _OUTCOME or key in (success, score)}
+        given = {key: value for key, value in given.items() if value is not None}
+        if not given:
+            return Outcome()
+        flags = [given.get(key) for key in ((success,) if success else SUCCESS)]
+        numbers = [given.get(key) for key in ((score,) if score else SCORE)]
+        return Outcome(
+            success=next((flag for flag in flags if isinstance(flag, bool)), None),
+            score=next((float(n) for n in numbers if isinstance(n, int | float) and not isinstance(n, bool)), None),
+            raw_json=compact(given),
+        )
+
+    def leftovers(self, record: Mapping[str, Any], known: Collection[str], keep: Collection[str] = ()) -> None:
+        """Keeps short fields outside `known` in `extra`, names the others as lost."""
+        for key, value in record.items():
+            if value is None or key in known or key in _OUTCOME:
+                continue
+            if key in keep or isinstance(value, int | float) or (isinstance(value, str) and len(value) <= _SHORT):
+                self.extra[key] = value
+            else:
+                self.lost.add(key)
+
+    def finish(
+        self,
+        record: Mapping[str, Any],
+        *,
+        known: Collection[str] = (),
+        keep: Collection[str] = (),
+        outcome: Outcome | None = None,
+        policy: Policy | None = None,
+        source_id: str | None = None,
+        truncated: bool = False,
+    ) -> Trajectory:
+        """The trajectory; `known` are the record's fields that the reader itself has used."""
+        if not self.steps:
+            raise RecordError("no_steps", "the record holds no message")
+        used = set(known)
+        if source_id is None:
+            key = next((name for name in _IDS if isinstance(record.get(name), str | int) and name not in used), None)
+            if key is not None:
+                used.add(key)
+                source_id = str(record[key])
+                if not isinstance(record[key], str):
+                    self.extra["id_type"] = type(record[key]).__name__
+                if key != "id":
+                    self.extra["id_field"] = key
+        if policy is None:
+            key = next((name for name in _MODELS if isinstance(record.get(name), str) and name not in used), None)
+            policy = Policy()
+            if key is not None:
+                used.add(key)
+                policy = Policy(model=record[key])
+                if key != "model":
+                    self.extra["model_field"] = key
+        if outcome is None:
+            outcome = self.outcome(record)
+        self.leftovers(record, used, keep)
+        space = ActionSpace.FUNCTION if self.functions else ActionSpace.CODE if self.code else ActionSpace.MESSAGE
+        return Trajectory(
+            id="",
+            steps=tuple(self.steps),
+            tool_sets=tuple(self.tool_sets),
+            policy=policy,
+            provenance=Provenance(
+                record=source_id, lost_fields=tuple(sorted(self.lost)), replaced_text=tuple(self.replaced)
+            ),
+            outcome=outcome,
+            action_space=space,
+            thinking=True if self.thinking else None,
+            truncated=truncated,
+            source_id=source_id,
+            extra_json=compact(self.extra) if self.extra else None,
+        )
+
+
+def pair(calls: tuple[ToolCall, ...], results: list[ToolResult]) -> tuple[ToolResult, ...]:
+    """Gives every result the call it answers, one to one: by id, else by name, else by order.
+
+    `results` hold what the source says (`source_call_id`, `name`); a named id that no call bears pairs with nothing.
+    """
+    if len(calls) == 1 and len(results) == 1:
+        return (_paired(results[0], calls[0], _how(results[0], calls[0])),)
+    open_calls = list(calls)
+    chosen: list[tuple[ToolCall, PairedBy] | None] = [None] * len(results)
+    for by in (PairedBy.ID, PairedBy.NAME, PairedBy.ORDER):
+        for index, result in enumerate(results):
+            if chosen[index] is not None or (by is not PairedBy.ID and result.source_call_id is not None):
+                continue
+            call = next((c for c in open_calls if _fits(result, c, by)), None)
+            if call is not None:
+                open_calls.remove(call)
+                chosen[index] = (call, by)
+    return tuple(
+        result if match is None else _paired(result, match[0], match[1])
+        for result, match in zip(results, chosen, strict=True)
+    )
+
+
+def _how(result: ToolResult, call: ToolCall) -> PairedBy:
+    if result.source_call_id is None:
+        return PairedBy.NAME if result.name is not None and result.name == call.name else PairedBy.ORDER
+    return PairedBy.ID if result.source_call_id == call.source_id else PairedBy.NONE
+
+
+def _fits(result: ToolResult, call: ToolCall, by: PairedBy) -> bool:
+    if by is PairedBy.ID:
+        return result.source_call_id is not None and result.source_call_id == call.source_id
+    if by is PairedBy.NAME:
+        return result.name is not None and result.name == call.name
+    return True
+
+
+def _paired(result: ToolResult, call: ToolCall, by: PairedBy) -> ToolResult:
+    return ToolResult(
+        call_id=None if by is PairedBy.NONE else call.id,
+        source_call_id=result.source_call_id,
+        name=result.name,
+        content=result.content,
+        is_error=result.is_error,
+        paired_by=by,
+    )
+
+
+def weight_of(value: Any) -> float | None:
+    """A loss weight from a number or a flag."""
+    if isinstance(value, bool):
+        return 1.0 if value else 0.0
+    return float(value) if isinstance(value, int | float) else None
+
+
+SOURCES: dict[str, Source] = {
+    "system": Source.SYSTEM,
+    "developer": Source.SYSTEM,
+    "user": Source.USER,
+    "human": Source.USER,
+    "assistant": Source.AGENT,
+    "gpt": Source.AGENT,
+    "agent": Source.AGENT,
+    "model": Source.AGENT,
+    "function_call": Source.AGENT,
+    "tool": Source.ENVIRONMENT,
+    "function": Source.ENVIRONMENT,
+    "observation": Source.ENVIRONMENT,
+    "environment": Source.ENVIRONMENT,
+    "ipython": Source.ENVIRONMENT,
+}

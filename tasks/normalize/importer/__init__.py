@@ -1,0 +1,1 @@
+"""One importer per format; importers combine the decoders of `tasks.normalize.decoder`."""

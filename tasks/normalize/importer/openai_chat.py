@@ -1,0 +1,71 @@
+"""Chat messages in OpenAI's shape: `{"messages": [{"role", "content", "tool_calls"…}], "tools": […]}`.
+
+Most public agent sets are this plus an encoding of calls in text; the options say which.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from schemas.errors import RecordError
+from tasks.normalize.base import Importer, Reading
+from tasks.normalize.chat import Dialect, reader_of
+from tasks.normalize.draft import Draft
+from tasks.normalize.strict import decode
+
+_MESSAGES = ("messages", "conversations", "conversation", "trajectory", "input")
+_TOOLS = ("tools", "functions", "available_tools")
+
+
+class OpenaiChat(Importer, frozen=True, kw_only=True):
+    """Reads OpenAI chat messages, also where the list is JSON text.
+
+    messages_field, tools_field: the fields with turns and tool schemas (default: the first known name present).
+    calls, observation, roles, role_key, content_key, weight_key, think: see `tasks.normalize.chat.Dialect`.
+    success_field, score_field: the fields that hold the outcome, where their names do not say so.
+    """
+
+    messages_field: str | None = None
+    tools_field: str | None = None
+    success_field: str | None = None
+    score_field: str | None = None
+    calls: tuple[str, ...] = ()
+    observation: tuple[str, ...] = ()
+    roles: dict[str, str] = {}
+    role_key: str = "role"
+    content_key: str = "content"
+    weight_key: str = "weight"
+    think: bool = False
+
+    def __post_init__(self) -> None:
+        reader_of(self._dialect())
+
+    def _dialect(self) -> Dialect:
+        return Dialect(
+            calls=self.calls,
+            observation=self.observation,
+            roles=self.roles,
+            role_key=self.role_key,
+            content_key=self.content_key,
+            weight_key=self.weight_key,
+            think=self.think,
+        )
+
+    def read(self, record: Any) -> Sequence[Reading]:
+        """One trajectory; a bare list of messages is a record too."""
+        if isinstance(record, list):
+            record = {"messages": record}
+        if not isinstance(record, dict):
+            raise RecordError("not_an_object", f"the record is {type(record).__name__}")
+        field = self.messages_field or next((name for name in _MESSAGES if name in record), None)
+        if field is None or field not in record:
+            raise RecordError("no_messages", f"no field {self.messages_field or ' or '.join(_MESSAGES)}")
+        offered = self.tools_field or next((name for name in _TOOLS if record.get(name)), None)
+        messages = record[field]
+        if isinstance(messages, str):
+            messages = decode(messages.encode("utf-8", "surrogatepass")).value
+        draft = Draft()
+        tools = draft.tools(record.get(offered)) if offered else None
+        reader_of(self._dialect()).read(messages, draft, tools)
+        known = {field, offered or field} | {n for n in (self.success_field, self.score_field) if n}
+        outcome = draft.outcome(record, self.success_field, self.score_field)
+        return (Reading(draft.finish(record, known=known, keep=self.keep_fields, outcome=outcome)),)

@@ -1,0 +1,85 @@
+"""ShareGPT: `{"conversations": [{"from", "value"}], "system", "tools"}`, with and without tools.
+
+Two ways of writing calls are in use, and both are read: turns of their own (`function_call` with JSON,
+`observation`), and Hermes text (`<tool_call>` inside a `gpt` turn, `<tool_response>` in a `tool` turn).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from schemas.errors import RecordError
+from schemas.trajectory import Part, Step
+from schemas.vocabulary import Source
+from tasks.normalize.base import Importer, Reading
+from tasks.normalize.chat import Dialect, reader_of
+from tasks.normalize.draft import Draft
+from tasks.normalize.strict import decode
+
+_FIELDS = ("conversations", "conversation", "messages", "items")
+
+
+class Sharegpt(Importer, frozen=True, kw_only=True):
+    """Reads ShareGPT conversations.
+
+    messages_field: the field with the turns (default: the first known name present). calls, observation, roles,
+    weight_key, think: see `tasks.normalize.chat.Dialect`.
+    """
+
+    messages_field: str | None = None
+    calls: tuple[str, ...] = ("hermes",)
+    observation: tuple[str, ...] = ()
+    roles: dict[str, str] = {}
+    weight_key: str = "weight"
+    think: bool = False
+
+    def __post_init__(self) -> None:
+        reader_of(self._dialect())
+
+    def _dialect(self) -> Dialect:
+        return Dialect(
+            calls=self.calls,
+            observation=self.observation,
+            roles=self.roles,
+            role_key="from",
+            content_key="value",
+            weight_key=self.weight_key,
+            think=self.think,
+        )
+
+    def read(self, record: Any) -> Sequence[Reading]:
+        """One trajectory; a `system` text of the record becomes the first step."""
+        if isinstance(record, list):
+            record = {"conversations": record}
+        if not isinstance(record, dict):
+            raise RecordError("not_an_object", f"the record is {type(record).__name__}")
+        field = self.messages_field or next((name for name in _FIELDS if name in record), None)
+        if field is None or field not in record:
+            raise RecordError("no_messages", f"no field {self.messages_field or ' or '.join(_FIELDS)}")
+        turns = record[field]
+        if isinstance(turns, str):
+            turns = decode(turns.encode("utf-8", "surrogatepass")).value
+        draft = Draft()
+        tools = draft.tools(record.get("tools"))
+        system = record.get("system")
+        if isinstance(system, str) and system:
+            draft.extra["system"] = "field"
+            draft.steps.append(Step(source=Source.SYSTEM, content=(Part(text=system),)))
+        if isinstance(turns, list):
+            turns = [_openai_calls(turn, draft) for turn in turns]
+        reader_of(self._dialect()).read(turns, draft, tools)
+        return (Reading(draft.finish(record, known={field, "tools", "system"}, keep=self.keep_fields)),)
+
+
+def _openai_calls(turn: Any, draft: Draft) -> Any:
+    """A `function_call` turn with its JSON text as calls; any other turn as it is."""
+    if not isinstance(turn, dict) or turn.get("from") != "function_call" or not isinstance(turn.get("value"), str):
+        return turn
+    draft.extra["style"] = "function_call"
+    try:
+        given = decode(turn["value"].encode("utf-8", "surrogatepass")).value
+    except RecordError:
+        return turn
+    calls = given if isinstance(given, list) else [given]
+    if not calls or not all(isinstance(call, dict) and isinstance(call.get("name"), str) for call in calls):
+        return turn
+    return {**turn, "value": None, "tool_calls": [{"function": call, "id": call.get("id")} for call in calls]}

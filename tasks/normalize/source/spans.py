@@ -1,0 +1,178 @@
+"""Byte spans of the records of a text file, found in one pass, and read back by range.
+
+A record that is no longer the one that was planned (the file was rewritten meanwhile) is noticed by size and
+modification time, then by content.
+"""
+
+import hashlib
+import mmap
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from tasks.normalize.source.files import BOM, Shape
+from tasks.normalize.strict import key_marks_of_lines
+
+BLOCK = 8 << 20
+_BLANK = b" \t\r\n\v\f"
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{},]|"', re.DOTALL)
+
+
+class Span(NamedTuple):
+    """One record: its ordinal from 1, byte offset and length, and the blake2b-128 digest of its bytes."""
+
+    ordinal: int
+    offset: int
+    length: int
+    digest: bytes
+
+
+def spans_of(path: Path, shape: Shape) -> Iterator[Span]:
+    """The records of a text file of `shape`, in order. Memory: one block, or one record where that is longer."""
+    if shape is Shape.LINES:
+        return _lines(path)
+    if shape is Shape.LIST:
+        return _elements(path)
+    return _whole(path)
+
+
+def stamp_of(path: Path) -> str:
+    """Size and modification time: equal stamps mean an unchanged file."""
+    status = path.stat()
+    return f"{status.st_size}-{status.st_mtime_ns}"
+
+
+def digest_of(raw: bytes) -> bytes:
+    """The digest of a record's bytes."""
+    return hashlib.blake2b(raw, digest_size=16).digest()
+
+
+def _lines(path: Path) -> Iterator[Span]:
+    number, offset, held = 0, 0, b""
+    with path.open("rb") as file:
+        if file.read(3) != BOM:
+            file.seek(0)
+        else:
+            offset = 3
+        while block := file.read(BLOCK):
+            block = held + block
+            start = 0
+            while (end := block.find(b"\n", start)) >= 0:
+                number += 1
+                raw = block[start:end].rstrip(b"\r")
+                if raw.strip(_BLANK):
+                    yield Span(number, offset + start, len(raw), digest_of(raw))
+                start = end + 1
+            held = block[start:]
+            offset += start
+    if held.strip(_BLANK):
+        raw = held.rstrip(b"\r")
+        yield Span(number + 1, offset, len(raw), digest_of(raw))
+
+
+def _whole(path: Path) -> Iterator[Span]:
+    state = hashlib.blake2b(digest_size=16)
+    length = 0
+    with path.open("rb") as file:
+        offset = 3 if file.read(3) == BOM else 0
+        file.seek(offset)
+        while block := file.read(BLOCK):
+            state.update(block)
+            length += len(block)
+    if length:
+        yield Span(1, offset, length, state.digest())
+
+
+def _elements(path: Path) -> Iterator[Span]:
+    if not path.stat().st_size:
+        return
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        begin = 3 if data[:3] == BOM else 0
+        view = memoryview(data)[begin:]
+        try:
+            spans = _exact(view)
+        except (msgspec.DecodeError, RecursionError):
+            spans = _salvage(data, begin)
+        finally:
+            view.release()
+        for ordinal, (offset, length) in enumerate(spans, 1):
+            yield Span(ordinal, offset + begin, length, digest_of(data[offset + begin : offset + begin + length]))
+
+
+def _exact(view: memoryview) -> list[tuple[int, int]]:
+    base = np.frombuffer(view, dtype=np.uint8).ctypes.data
+    found = []
+    for element in msgspec.json.decode(view, type=list[msgspec.Raw]):
+        bytes_of = np.frombuffer(element, dtype=np.uint8)
+        found.append((int(bytes_of.ctypes.data - base), len(bytes_of)))
+    return found
+
+
+def _salvage(data: mmap.mmap, begin: int) -> list[tuple[int, int]]:
+    """The elements of a damaged list: every one up to the damage, then what is left as one bad record."""
+    found: list[tuple[int, int]] = []
+    depth, start, end = 0, -1, begin
+    for token in _TOKEN.finditer(data, begin):
+        mark = token.group()
+        if mark in (b"[", b"{"):
+            depth += 1
+            if depth == 1:
+                start = token.end()
+            continue
+        if mark in (b"]", b"}"):
+            depth -= 1
+        if (depth == 1 and mark == b",") or depth == 0:
+            piece = data[start : token.start()]
+            lead = len(piece) - len(piece.lstrip(_BLANK))
+            body = piece.strip(_BLANK)
+            if body:
+                found.append((start + lead - begin, len(body)))
+            start = end = token.end()
+            if depth == 0:
+                break
+    rest = data[end:].strip(_BLANK)
+    if rest:
+        found.append((data.find(rest, end) - begin, len(rest)))
+    return found
+
+
+class Piece(NamedTuple):
+    """A record's bytes and, where known, its `strict.key_marks`."""
+
+    raw: bytes
+    marks: int | None
+
+
+def read_spans(path: Path, spans: Sequence[tuple[int, int]]) -> Iterator[Piece]:
+    """The bytes of records given as (offset, length), in that order; neighbours are read together.
+
+    A span beyond the end of the file gives what there is.
+    """
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        first = 0
+        while first < len(spans):
+            last = first + 1
+            begin = spans[first][0]
+            while last < len(spans) and begin <= spans[last][0] and sum(spans[last]) - begin <= BLOCK:
+                last += 1
+            end = max(sum(span) for span in spans[first:last])
+            chunk = os.pread(handle, end - begin, begin)
+            starts = np.array([offset - begin for offset, _ in spans[first:last]], dtype=np.int64)
+            marks: list[int | None] = (
+                key_marks_of_lines(chunk, starts).tolist() if _ascending(starts) else [None] * len(starts)
+            )
+            for (offset, length), mark in zip(spans[first:last], marks, strict=True):
+                yield Piece(chunk[offset - begin : offset - begin + length], mark)
+            first = last
+    finally:
+        os.close(handle)
+
+
+def _ascending(starts: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> bool:
+    return len(starts) < 2 or bool((np.diff(starts) > 0).all())

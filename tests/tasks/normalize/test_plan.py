@@ -1,0 +1,89 @@
+"""Files become items once: by content, whatever the file is called; a grown file is read where it is new."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from schemas.errors import UserError
+from schemas.vocabulary import Stage
+
+CHAT = {"use": "openai_chat", "dataset": "unit"}
+
+
+def record(number: int) -> dict[str, Any]:
+    return {
+        "id": f"r{number}",
+        "messages": [{"role": "user", "content": f"q{number}"}, {"role": "assistant", "content": "a"}],
+    }
+
+
+def line(number: int) -> bytes:
+    return json.dumps(record(number)).encode()
+
+
+def test_every_shape_of_file_gives_the_same_trajectories(tmp_path: Path, run_entry: Any) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(line(n) for n in range(5)))
+    (tmp_path / "b.json").write_text(json.dumps([record(n) for n in range(5)], indent=1))
+    pq.write_table(pa.Table.from_pylist([record(n) for n in range(5)]), tmp_path / "c.parquet", row_group_size=2)
+    (tmp_path / "d.json").write_text(json.dumps(record(0), indent=2))
+    found = []
+    for name, count in (("a.jsonl", 5), ("b.json", 5), ("c.parquet", 5), ("d.json", 1)):
+        ran = run_entry(Stage.NORMALIZE, {**CHAT, "paths": [name], "dataset": name})
+        assert (ran.report.n_in, ran.report.n_kept) == (count, count)
+        found.append([t.steps for t in ran.ctx.lake.trajectories(ran.after.trajectories)])
+    assert found[0] == found[1] == found[2]
+    assert found[3] == found[0][:1]
+
+
+def test_a_grown_file_and_a_new_one_add_only_what_is_new(tmp_path: Path, run_entry: Any) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "a.jsonl").write_bytes(line(1) + b"\n" + line(2) + b"\n")
+    entry = {**CHAT, "paths": ["data"]}
+    first = run_entry(Stage.NORMALIZE, entry)
+    with (data / "a.jsonl").open("ab") as file:
+        file.write(line(3) + b"\r\n\r\n" + line(1) + b"\n")
+    (data / "b.jsonl").write_bytes(line(4))
+    second = run_entry(Stage.NORMALIZE, entry)
+    assert second.after.trajectories[:2] == first.after.trajectories
+    assert second.report.n_kept == 5  # the repeated record is a record of its own
+    assert second.ctx.lake.sql("select count(*) n from trajectories").to_pylist() == [{"n": 5}]
+    (data / "a.jsonl").rename(data / "z.jsonl")
+    third = run_entry(Stage.NORMALIZE, entry)
+    assert sorted(third.after.trajectories) == sorted(second.after.trajectories)
+
+
+def test_bad_lines_become_dead_letters_with_line_and_byte(tmp_path: Path, run_entry: Any) -> None:
+    lines = [
+        line(1),
+        b'{"a": "\xff"}',
+        b'{"messages": [',
+        b"[]",
+        b'{"x": 1}',
+        b'{"messages": [{"role": "bard"}]}',
+        line(2),
+    ]
+    (tmp_path / "a.jsonl").write_bytes(b"\xef\xbb\xbf" + b"\r\n".join(lines))
+    ran = run_entry(Stage.NORMALIZE, {**CHAT, "paths": ["*.jsonl"]})
+    assert (ran.report.n_in, ran.report.n_kept, ran.report.n_dead) == (7, 2, 5)
+    rows = ran.ctx.lake.sql("select source, position, reason from dead_letters order by position").to_pylist()
+    assert {row["source"] for row in rows} == {"a.jsonl"}
+    assert rows[0]["position"] == f"line 2, byte {3 + len(lines[0]) + 2}"
+    assert [row["reason"] for row in rows] == ["invalid_utf8", "cut_line", "no_steps", "no_messages", "unknown_role"]
+
+
+def test_a_damaged_list_gives_what_stands_before_the_damage(tmp_path: Path, run_entry: Any) -> None:
+    whole = json.dumps([record(n) for n in range(4)], indent=1)
+    (tmp_path / "a.json").write_text(whole[: whole.rindex('"content"')])
+    ran = run_entry(Stage.NORMALIZE, {**CHAT, "paths": ["a.json"]})
+    assert (ran.report.n_in, ran.report.n_kept, ran.report.n_dead) == (4, 3, 1)
+    assert ran.report.reasons["cut_line"] == 1
+
+
+def test_a_path_that_names_nothing_is_the_users_mistake(run_entry: Any) -> None:
+    with pytest.raises(UserError, match=r"nothing\.jsonl"):
+        run_entry(Stage.NORMALIZE, {**CHAT, "paths": ["nothing.jsonl"]})
