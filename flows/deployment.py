@@ -26,7 +26,7 @@ def register(name: str, recipe: str, cron: str, overrides: list[str], lake: str,
         raise UserError(
             f"--cron '{cron}' is not a cron line.", 'Five fields: minute hour day month weekday, such as "0 3 * * *".'
         ) from error
-    parameters = {
+    parameters: dict[str, object] = {
         "recipe": str(Path(recipe).resolve()),
         "lake": lake if "://" in lake else str(Path(lake).resolve()),
         "overrides": list(overrides),

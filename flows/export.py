@@ -3,6 +3,8 @@
 Run it: gristmill export quickstart --format trl_sft --out shards/
 """
 
+from pathlib import Path
+
 import msgspec
 from prefect import flow
 
@@ -19,8 +21,10 @@ def export(name: str, fmt: str, out: str, lake: str = "lake", snapshot: int | No
     opened = Lake.open(lake, read_only=True)
     recipe, working = dataset(opened if snapshot is None else opened.at(snapshot), name)
     opened.close()
-    emitting = parse_recipe({**_head(msgspec.to_builtins(recipe)), "emit": [{"use": fmt}]}, f"export of {name}")
-    with under_way(emitting, lake, out=out, working=working) as way:
+    folder = Path(out).expanduser().resolve()
+    entry = {"use": fmt, "name": folder.name}
+    emitting = parse_recipe({**_head(msgspec.to_builtins(recipe)), "emit": [entry]}, f"export of {name}")
+    with under_way(emitting, lake, out=str(folder.parent), working=working) as way:
         way.take(Stage.EMIT, emit)
         return way.summary()
 

@@ -18,7 +18,7 @@ from prefect import Task
 from prefect.artifacts import create_table_artifact
 from prefect.futures import PrefectFuture, as_completed
 
-from schemas.errors import UserError
+from schemas.errors import FaultError, UserError
 from schemas.ids import canonical_json, content_id, scope_hash
 from schemas.recipe import Recipe
 from schemas.rows import PlanMember, RunEvent
@@ -28,6 +28,7 @@ from tasks.context import Context
 from tasks.operator import WorkingSet
 from tasks.recipe import entries, operator_of
 from tasks.stage import EntryReport, finish_entry, plan_entry
+from warehouse.counts import check_counts
 from warehouse.lake import Lake, Stamp
 
 BatchTask = Task[[BatchRef], BatchSummary]
@@ -164,6 +165,9 @@ class Way:
             summary_json=canonical_json({"working": hashes, "calls": summary.calls, "shards": summary.shards}),
         )
         lake.append(stamp, {"runs": [event]})
+        violations = check_counts(lake, ctx.run_id)
+        if violations:
+            raise FaultError("counts do not reconcile: " + "; ".join(violations))
         create_table_artifact(
             key=f"gristmill-{ctx.recipe.name.replace('_', '-')}",
             table=[{**r._asdict(), "reasons": json.dumps(r.reasons), "faults": len(r.faults)} for r in self.reports],

@@ -9,6 +9,7 @@ from schemas.errors import UserError
 
 FORMATS = ("table", "json", "csv", "parquet")
 _SHOWN_ROWS = 200
+_SHOWN_CHARACTERS = 400
 
 
 def write_answer(answer: pa.Table, fmt: str, out: str) -> None:
@@ -53,10 +54,22 @@ def _flat(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(pa.string())
 
 
-def _show(answer: pa.Table) -> None:
-    from gristmill.output import out, table
+def _cell(value: object) -> str:
+    return "" if value is None else str(value)[:_SHOWN_CHARACTERS]
 
-    rows = answer.slice(0, _SHOWN_ROWS).to_pylist()
-    table("", answer.column_names, [["" if v is None else str(v)[:400] for v in row.values()] for row in rows])
+
+def _show(answer: pa.Table) -> None:
+    from gristmill.output import out, records, table
+
+    names = answer.column_names
+    rows = [
+        ["" if v is None else str(v)[:_SHOWN_CHARACTERS] for v in r.values()]
+        for r in answer.slice(0, _SHOWN_ROWS).to_pylist()
+    ]
+    widths = [max([len(name), *(len(row[at]) for row in rows)]) for at, name in enumerate(names)]
+    if sum(widths) + 3 * len(names) <= out.width or len(names) == 1:
+        table("", names, rows)
+    else:
+        records(names, rows)
     if answer.num_rows > _SHOWN_ROWS:
         out.print(f"{answer.num_rows} rows, the first {_SHOWN_ROWS} shown; --format csv gives all.")

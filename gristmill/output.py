@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -21,12 +22,21 @@ def print_json(value: Any) -> None:
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Iterable[str] = ()) -> None:
     """A table for people; columns named in `right` are aligned to the right."""
     aligned = frozenset(right)
-    shown = Table(title=title or None, title_justify="left", header_style="bold", pad_edge=False)
+    shown = Table(title=title or None, title_justify="left", header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         shown.add_column(column, justify="right" if column in aligned else "left", overflow="fold")
     for row in rows:
         shown.add_row(*("" if cell is None else str(cell) for cell in row))
     out.print(shown)
+
+
+def records(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """One block of lines per row, for rows too wide for a table."""
+    width = max(map(len, columns), default=0)
+    for number, row in enumerate(rows, 1):
+        out.print(f"[bold]row {number}[/bold]")
+        for column, cell in zip(columns, row, strict=True):
+            out.print(f"  {column:<{width}}  {'' if cell is None else cell}", markup=False)
 
 
 def reasons_text(reasons: dict[str, int]) -> str:

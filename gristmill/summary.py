@@ -1,5 +1,6 @@
 """What a person sees at the end of a run: counts, pass rates, cost, shards, what to try next."""
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from gristmill.output import out, reasons_text, table
@@ -7,6 +8,7 @@ from gristmill.output import out, reasons_text, table
 if TYPE_CHECKING:
     from flows.way import Summary
 
+_NAMES = ["stage", "operator", "unit"]
 _COUNTS = ["seen", "in", "kept", "dropped", "dead", "pending"]
 
 _RATES = """
@@ -24,27 +26,21 @@ group by all order by all
 
 
 def print_funnel(rows: list[dict[str, Any]]) -> None:
-    """The funnel view as a table."""
+    """The funnel view as a table, entries in the order in which they ran."""
+    ordered = sorted(rows, key=lambda row: row["created_at"])
     table(
         "funnel",
-        ["stage", "operator", "unit", *_COUNTS, "reasons"],
+        [*_NAMES, *_COUNTS, "reasons"],
         [
-            [
-                r["stage"],
-                r["operator"],
-                r["unit"],
-                r["n_seen"],
-                r["n_in"],
-                r["n_kept"],
-                r["n_dropped"],
-                r["n_dead"],
-                r["n_pending"],
-                r["reasons"] if isinstance(r["reasons"], str) else reasons_text(dict(r["reasons"] or {})),
-            ]
-            for r in rows
+            [*(row[name] for name in _NAMES), *(row[f"n_{count}"] for count in _COUNTS), _reasons(row["reasons"])]
+            for row in ordered
         ],
         right=_COUNTS,
     )
+
+
+def _reasons(text: str | None) -> str:
+    return reasons_text(json.loads(text)) if text else ""
 
 
 def print_summary(summary: "Summary") -> None:
@@ -65,7 +61,7 @@ def print_summary(summary: "Summary") -> None:
     if calls:
         out.print(
             f"model calls: {calls.get('calls', 0):.0f} made, {calls.get('cached', 0):.0f} from the record; "
-            f"{calls.get('completion_tokens', 0):.0f} tokens generated; ${calls.get('cost_usd', 0):.4f}"
+            f"{calls.get('completion_tokens', 0):.0f} tokens generated; ${calls.get('usd', 0):.4f}"
         )
     else:
         out.print("model calls: none were needed")
@@ -99,7 +95,7 @@ def estimate(summary: "Summary") -> dict[str, float]:
         "rollouts": round(planned),
         "calls": round(calls.get("calls", 0) * factor),
         "completion_tokens": round(calls.get("completion_tokens", 0) * factor),
-        "cost_usd": round(calls.get("cost_usd", 0.0) * factor, 6),
+        "cost_usd": round(calls.get("usd", 0.0) * factor, 6),
         "seconds": round(
             sum(r.seconds * (factor if r.stage in ("rollout", "verify") else 1.0) for r in summary.entries)
         ),

@@ -10,7 +10,7 @@ from schemas.trajectory import Base
 Entry = dict[str, Any]
 
 
-class Budget(Base):
+class Budget(Base, frozen=True, kw_only=True):
     """Hard limits of one run over all model calls: US dollars, generated tokens, calls; None is no limit."""
 
     usd: float | None = None
@@ -18,7 +18,7 @@ class Budget(Base):
     calls: int | None = None
 
 
-class Recipe(Base):
+class Recipe(Base, frozen=True, kw_only=True):
     """A whole recipe. `teacher` is the default for entries that name none; `out` the folder for shards and checkpoints.
 
     max_failed: the share (0 to 1) of planned items that may end as dead letters before the exit code is 3.

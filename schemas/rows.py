@@ -4,7 +4,7 @@ from schemas.trajectory import Base
 from schemas.vocabulary import Decision, Trust, VerdictKind
 
 
-class Verdict(Base):
+class Verdict(Base, frozen=True, kw_only=True):
     """One per (trajectory, verifier). `reward` is finite and in [0, 1], None unless kind is a judgement."""
 
     id: str
@@ -17,7 +17,7 @@ class Verdict(Base):
     parents: tuple[str, ...] = ()
 
 
-class StepLabel(Base):
+class StepLabel(Base, frozen=True, kw_only=True):
     """A weight, reward or process label of one step; with `call_id`, of one tool call in it."""
 
     id: str
@@ -32,7 +32,7 @@ class StepLabel(Base):
     parents: tuple[str, ...] = ()
 
 
-class TokenSpan(Base):
+class TokenSpan(Base, frozen=True, kw_only=True):
     """Token-faithful record of one model call: exactly what was sent and sampled, before any parsing."""
 
     id: str
@@ -53,7 +53,7 @@ class TokenSpan(Base):
     parents: tuple[str, ...] = ()
 
 
-class Ruling(Base):
+class Ruling(Base, frozen=True, kw_only=True):
     """A row of the decisions ledger: what an operator decided about one planned item, why, and what it became.
 
     `outputs` are the ids that go on (the item itself when unchanged); empty for a drop. `scope_hash` is "" for
@@ -72,7 +72,7 @@ class Ruling(Base):
     parents: tuple[str, ...] = ()
 
 
-class DeadLetter(Base):
+class DeadLetter(Base, frozen=True, kw_only=True):
     """A record or item that could not be processed. `retry` marks those that the next run tries again."""
 
     id: str
@@ -86,7 +86,7 @@ class DeadLetter(Base):
     parents: tuple[str, ...] = ()
 
 
-class Signature(Base):
+class Signature(Base, frozen=True, kw_only=True):
     """A similarity signature of one item: `kind` (exact, minhash, …) names method and parameters."""
 
     id: str
@@ -97,7 +97,7 @@ class Signature(Base):
     parents: tuple[str, ...] = ()
 
 
-class Embedding(Base):
+class Embedding(Base, frozen=True, kw_only=True):
     """An embedding of one item by `model` (name and revision)."""
 
     id: str
@@ -107,7 +107,7 @@ class Embedding(Base):
     parents: tuple[str, ...] = ()
 
 
-class Pair(Base):
+class Pair(Base, frozen=True, kw_only=True):
     """A row of another grain, such as a preference: prompt, chosen and rejected as JSON text of messages."""
 
     id: str
@@ -121,7 +121,7 @@ class Pair(Base):
     parents: tuple[str, ...] = ()
 
 
-class Export(Base):
+class Export(Base, frozen=True, kw_only=True):
     """One written set of shards; run, snapshot and time stand here and never in the files themselves."""
 
     id: str
@@ -135,7 +135,7 @@ class Export(Base):
     parents: tuple[str, ...] = ()
 
 
-class Request(Base):
+class Request(Base, frozen=True, kw_only=True):
     """Accounting of one model call (no prompt, no answer, no key): tokens, US dollars, seconds."""
 
     id: str
@@ -152,7 +152,7 @@ class Request(Base):
     parents: tuple[str, ...] = ()
 
 
-class PlanMember(Base):
+class PlanMember(Base, frozen=True, kw_only=True):
     """Membership of a plan: the items that one operator planned, named by the hash of their ids.
 
     The id is content_id("plan", scope_hash, item_id); a rerun with the same items adds nothing.
@@ -164,7 +164,7 @@ class PlanMember(Base):
     parents: tuple[str, ...] = ()
 
 
-class RunEvent(Base):
+class RunEvent(Base, frozen=True, kw_only=True):
     """What a run did: it started, one operator of it ended, it finished. The only rows that a rerun adds.
 
     event: started | operator | finished. `scope_hash` names the plan (see PlanMember); n_seen counts the inputs

@@ -3,14 +3,14 @@
 from schemas.trajectory import Base, Provenance
 
 
-class Message(Base):
+class Message(Base, frozen=True, kw_only=True):
     """One message of a prompt; role is system, user or assistant."""
 
     role: str
     content: str
 
 
-class VerifierSpec(Base):
+class VerifierSpec(Base, frozen=True, kw_only=True):
     """Which verifier judges the task (`use`, a Verifier id) and what it needs, as JSON text.
 
     `spec_json` never reaches a model or the inside of a jail as a whole: a verifier sends inputs only.
@@ -20,7 +20,7 @@ class VerifierSpec(Base):
     spec_json: str = "{}"
 
 
-class Task(Base):
+class Task(Base, frozen=True, kw_only=True):
     """A prompt with its verifier, gold solution and provenance; the id is a content hash.
 
     `kind` names the family (arithmetic, code, …) for reports; `gold` is a solution in the form a policy would

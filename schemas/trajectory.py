@@ -17,7 +17,7 @@ class Base(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Frozen, keyword-only, unknown fields refused."""
 
 
-class Part(Base):
+class Part(Base, frozen=True, kw_only=True):
     """A piece of content: text inline, media by hash (`sha256`, hex), media type and URI."""
 
     type: PartType = PartType.TEXT
@@ -27,7 +27,7 @@ class Part(Base):
     uri: str | None = None
 
 
-class ToolCall(Base):
+class ToolCall(Base, frozen=True, kw_only=True):
     """One call. `id` is ours ("s<step>c<index>", unique in the trajectory), `source_id` the source's own.
 
     `arguments` is the raw text as given; `arguments_json` canonical JSON text of an object when `state` is parsed.
@@ -42,7 +42,7 @@ class ToolCall(Base):
     id_generated: bool = False
 
 
-class ToolResult(Base):
+class ToolResult(Base, frozen=True, kw_only=True):
     """What came back. `call_id` is our id of the call in the same step, or None when nothing could be paired."""
 
     call_id: str | None = None
@@ -53,7 +53,7 @@ class ToolResult(Base):
     paired_by: PairedBy = PairedBy.ID
 
 
-class Usage(Base):
+class Usage(Base, frozen=True, kw_only=True):
     """Tokens, money (US dollars) and time (seconds) of one model call; None where the source does not say."""
 
     prompt_tokens: int | None = None
@@ -64,7 +64,7 @@ class Usage(Base):
     latency_s: float | None = None
 
 
-class Step(Base):
+class Step(Base, frozen=True, kw_only=True):
     """One step. `tools` is an index into the trajectory's `tool_sets`, or None when no tools were offered.
 
     `weight` is a loss weight that the source gave (0 = masked), `reward` a reward that the source gave.
@@ -88,7 +88,7 @@ class Step(Base):
     extra_json: str | None = None
 
 
-class Provenance(Base):
+class Provenance(Base, frozen=True, kw_only=True):
     """Where a record came from, and which of its fields the interlingua has no place for."""
 
     dataset: str | None = None
@@ -103,7 +103,7 @@ class Provenance(Base):
     replaced_text: tuple[str, ...] = ()
 
 
-class Outcome(Base):
+class Outcome(Base, frozen=True, kw_only=True):
     """What the source itself says about success; apart from our own verdicts."""
 
     success: bool | None = None
@@ -111,7 +111,7 @@ class Outcome(Base):
     raw_json: str | None = None
 
 
-class Policy(Base):
+class Policy(Base, frozen=True, kw_only=True):
     """Who acted: model and revision, harness and version, strategy, prompting, role, tier."""
 
     teacher: str | None = None
@@ -125,7 +125,7 @@ class Policy(Base):
     tier: str | None = None
 
 
-class Subagent(Base):
+class Subagent(Base, frozen=True, kw_only=True):
     """A link from a step (index) and, where known, a call to another trajectory's id."""
 
     step: int
@@ -133,7 +133,7 @@ class Subagent(Base):
     call_id: str | None = None
 
 
-class Trajectory(Base):
+class Trajectory(Base, frozen=True, kw_only=True):
     """One run of one agent, whole.
 
     `parents` are the ids it was made from (task, earlier trajectory); `branch_point` the step index at which it

@@ -28,7 +28,7 @@ from warehouse.lake import Lake, Stamp
 _POLL_S = 0.5
 
 
-class BatchRef(Base):
+class BatchRef(Base, frozen=True, kw_only=True):
     """A batch by reference: small, picklable, all that a worker in another process needs."""
 
     lake: str
@@ -43,7 +43,7 @@ class BatchRef(Base):
     items: bytes
 
 
-class BatchSummary(Base):
+class BatchSummary(Base, frozen=True, kw_only=True):
     """What a batch did: items newly decided, already done, dead, pending, and why."""
 
     n: int = 0

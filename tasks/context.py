@@ -8,12 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from warehouse.lake import Lake
-
 from schemas.recipe import Recipe
 from schemas.vocabulary import Kind
 from tasks.operator import Plugin
 from tasks.registry import build
+from warehouse.lake import Lake
 
 if TYPE_CHECKING:
     from tasks.client.client import ModelClient
@@ -65,7 +64,7 @@ class Context:
             if self._client is None:
                 from tasks.client.client import ModelClient
 
-                self._client = ModelClient.for_lake(self.lake, self.recipe.budget)
+                self._client = ModelClient.for_lake(self.lake, self.recipe.budget, self.say)
             return self._client
 
     @property

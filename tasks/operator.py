@@ -25,7 +25,7 @@ Effect = Literal["add", "annotate", "map", "filter"]
 Unit = Literal["task", "trajectory", "kept", "pair", "record"]
 
 
-class WorkingSet(Base):
+class WorkingSet(Base, frozen=True, kw_only=True):
     """The ids that flow from stage to stage within one recipe.
 
     `barred` are trajectories that a selector with `bars_everywhere` dropped (contamination, licence): no later
@@ -41,7 +41,7 @@ class WorkingSet(Base):
     shards: tuple[tuple[str, str], ...] = ()
 
 
-class Item(Base):
+class Item(Base, frozen=True, kw_only=True):
     """A planned work item. `id` is its done-key, `ref` the id of what it works on, `params` what else it needs (JSON).
 
     `group` is the group key (a task id) for scope group.
@@ -53,14 +53,14 @@ class Item(Base):
     params: dict[str, Any] = {}
 
 
-class Plan(Base):
+class Plan(Base, frozen=True, kw_only=True):
     """The items of one operator. `n_seen` counts the inputs looked at, eligible or not."""
 
     items: tuple[Item, ...]
     n_seen: int
 
 
-class Outcome(Base):
+class Outcome(Base, frozen=True, kw_only=True):
     """The decision about one item. `outputs` default to the item's `ref` when kept."""
 
     item_id: str
@@ -71,14 +71,14 @@ class Outcome(Base):
     outputs: tuple[str, ...] | None = None
 
 
-class Pending(Base):
+class Pending(Base, frozen=True, kw_only=True):
     """An item left for the next run: budget, breaker, infrastructure."""
 
     item_id: str
     reason: str
 
 
-class Result(Base):
+class Result(Base, frozen=True, kw_only=True):
     """What a batch gave: outcomes, rows for side tables (table name → rows), dead letters, pending items."""
 
     outcomes: tuple[Outcome, ...] = ()

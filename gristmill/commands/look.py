@@ -35,7 +35,8 @@ def _run_id(lake: "Lake", given: str) -> str:
     from schemas.errors import UserError
 
     rows = lake.sql(
-        "select run_id, max(created_at) as at from runs where starts_with(run_id, ?) group by run_id order by at desc",
+        "select run_id, max(created_at) as newest from runs where starts_with(run_id, ?) "
+        "group by run_id order by newest desc",
         params=[given],
     ).to_pylist()
     if not rows:

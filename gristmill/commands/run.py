@@ -45,7 +45,7 @@ def curate(
     run_flow("curate", lake, as_json, recipe=recipe, overrides=overrides)
 
 
-def run_flow(name: str, lake: str, as_json: bool, **parameters: Any) -> None:
+def run_flow(flow_name: str, lake: str, as_json: bool, **parameters: Any) -> None:
     """Calls a flow in this process, drawing its progress, and prints its summary."""
     from gristmill.output import err, print_json
     from gristmill.surroundings import prepare
@@ -59,7 +59,7 @@ def run_flow(name: str, lake: str, as_json: bool, **parameters: Any) -> None:
     from gristmill.progress import Drawn
     from gristmill.summary import print_summary
 
-    flow = getattr(importlib.import_module(f"flows.{name}"), name)
+    flow = getattr(importlib.import_module(f"flows.{flow_name}"), flow_name)
     with Drawn(err) as drawn:
         observe(drawn)
         summary = flow(lake=lake, **parameters)

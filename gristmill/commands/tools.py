@@ -73,7 +73,7 @@ def doctor(lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
             mark = {"ok": "[green]ok  [/green]", "warn": "[yellow]warn[/yellow]", "bad": "[red]bad [/red]"}[
                 finding["state"]
             ]
-            out.print(f"{mark} {finding['what']:<12} {finding['is']}")
+            out.print(f"{mark} {finding['what']:<12} {finding['found']}")
             if finding["todo"]:
                 out.print(f"     → {finding['todo']}", markup=False)
     if any(finding["state"] == "bad" for finding in findings):
@@ -83,10 +83,9 @@ def doctor(lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
 def setup() -> None:
     """Prepare the embedded model (once): converted from the weights that its package ships, nothing is downloaded."""
     from gristmill.output import err
-    from tasks.rollout.model import default_folder, prepare_model
+    from tasks.rollout.engine.model_files import prepare_model
 
-    folder = default_folder()
-    err.print(f"embedded model: {prepare_model(folder)}")
+    err.print(f"embedded model: {prepare_model()}")
 
 
 def maintain(lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
