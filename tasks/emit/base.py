@@ -5,12 +5,13 @@ trustworthy is here: the order (by id), one schema, the counts, the manifest wri
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
+from schemas.errors import UserError
 from schemas.ids import content_id, scope_hash
 from schemas.rows import Export
 from schemas.vocabulary import Kind, Scope, Stage
@@ -67,7 +68,8 @@ class Exporter(Operator, frozen=True, kw_only=True):
     reads: ClassVar[Unit] = "kept"
     effect: ClassVar[Effect] = "add"
     container: ClassVar[Container] = "parquet"
-    schema: ClassVar[pa.Schema]
+    schema: ClassVar[pa.Schema | None]
+    typed: ClassVar[Mapping[str, pa.DataType]] = {}
     about: ClassVar[str]
 
     name: str = ""
@@ -113,7 +115,10 @@ class Exporter(Operator, frozen=True, kw_only=True):
         folder = self.folder(ctx)
         if not (folder / MANIFEST).is_file():
             return False
-        manifest = read_manifest(folder)
+        try:
+            manifest = read_manifest(folder)
+        except UserError:
+            return False
         same = (manifest.fingerprint, manifest.selection) == (self.fingerprint(ctx), _selection(items))
         return same and not differences(folder, manifest)
 
@@ -132,6 +137,7 @@ class Exporter(Operator, frozen=True, kw_only=True):
                 stage,
                 self.schema,
                 self.container,
+                typed=self.typed,
                 row_group_bytes=self.row_group_mb << 20,
                 shard_bytes=self.shard_mb << 20,
             )
@@ -148,6 +154,7 @@ class Exporter(Operator, frozen=True, kw_only=True):
                 for row in made.rows:
                     writer.add(row)
             files = writer.close()
+            schema = writer.schema
             manifest = Manifest(
                 gristmill=VERSION,
                 dataset=ctx.recipe.name,
@@ -156,7 +163,7 @@ class Exporter(Operator, frozen=True, kw_only=True):
                 fingerprint=self.fingerprint(ctx),
                 selection=_selection(items),
                 container=self.container,
-                schema_text=self.schema.to_string(show_schema_metadata=False),
+                schema_text=schema.to_string(show_schema_metadata=False),
                 n_items=len(ordered),
                 n_kept=len(ordered) - left_out.total(),
                 n_rows=sum(file.rows for file in files),
@@ -170,7 +177,7 @@ class Exporter(Operator, frozen=True, kw_only=True):
                 tokenizer=self.tokenizer_identity(ctx),
                 facts=dict(sorted(counts.items())),
             )
-            write_card(stage, manifest, self.schema, self.about)
+            write_card(stage, manifest, schema, self.about)
             write_manifest(stage, manifest)
         return Written(folder, manifest, tuple(outcomes))
 

@@ -17,6 +17,9 @@ from tasks.emit.tokenizer import Ids
 
 IGNORED = -100
 
+# Where a row's ids come from.
+SAMPLED, RETOKENIZED = "sampled", "retokenized"
+
 SEGMENT = pa.struct(
     [
         ("start", pa.int32()),

@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 
 from schemas.errors import FaultError
 from schemas.trajectory import Base
+from tasks.emit.columns import JSON_TEXT, Columns
 
 Container = Literal["parquet", "jsonl"]
 Row = Mapping[str, Any]
 
-JSON_TEXT = pa.json_(pa.large_string())
-"""A column of JSON text that `datasets` reads back as the very objects, never as merged structs."""
+__all__ = ["JSON_TEXT", "Container", "Row", "ShardFile", "ShardWriter", "count_rows", "sha256_of", "table_of"]
 
 
 class ShardFile(Base, frozen=True):
@@ -35,21 +35,24 @@ class ShardFile(Base, frozen=True):
 class ShardWriter:
     """Takes rows in their final order and cuts them into `data/<split>-<number>` files below `folder`.
 
+    schema: the declared columns; None (JSON lines only) learns them from the records, those in `typed` as given.
     row_group_bytes and shard_bytes bound the uncompressed size; one row larger than a bound stands alone.
     """
 
     def __init__(
         self,
         folder: Path,
-        schema: pa.Schema,
+        schema: pa.Schema | None,
         container: Container,
         *,
+        typed: Mapping[str, pa.DataType] | None = None,
         split: str = "train",
         row_group_bytes: int = 32 << 20,
         shard_bytes: int = 256 << 20,
     ) -> None:
         self._folder, self._schema, self._container, self._split = folder, schema, container, split
         self._row_group_bytes, self._shard_bytes = row_group_bytes, shard_bytes
+        self._columns = Columns(typed or {})
         self._rows: list[Row] = []
         self._buffered = 0
         self._written = 0
@@ -57,16 +60,25 @@ class ShardWriter:
         self._files: list[ShardFile] = []
         self._open: Any = None
         self._path = folder
+        if schema is None and container == "parquet":
+            raise FaultError("a Parquet shard needs a declared schema")
         (folder / "data").mkdir(parents=True, exist_ok=True)
 
     def add(self, row: Row) -> None:
         """Appends one row; a key that the schema does not declare, or lacks, is a fault."""
-        if row.keys() != set(self._schema.names):
+        if self._schema is None:
+            self._columns.see(row)
+        elif row.keys() != set(self._schema.names):
             raise FaultError(f"row keys {sorted(row)} are not the schema's {sorted(self._schema.names)}")
         self._rows.append(row)
         self._buffered += _size(row)
         if self._buffered >= self._row_group_bytes:
             self._flush()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of every shard; where they are learnt, those seen so far."""
+        return self._columns.schema() if self._schema is None else self._schema
 
     def close(self) -> tuple[ShardFile, ...]:
         """Ends the last shard; an empty set still gives one shard with the schema and no row."""

@@ -15,7 +15,7 @@ from schemas.trajectory import Trajectory
 from schemas.vocabulary import Source
 from tasks.emit.chain import Branch, branches_of, covers
 from tasks.emit.messages import Chat, call_weights, step_weights, to_chat
-from tasks.emit.rows import Segment, TokenRow, segments_of
+from tasks.emit.rows import RETOKENIZED, SAMPLED, Segment, TokenRow, segments_of
 from tasks.emit.tokenizer import ChatTokenizer, Encoded
 
 
@@ -56,11 +56,11 @@ def tokenise(drafts: Sequence[Draft], tokenizer: ChatTokenizer, *, sampled: bool
         if exact:
             result.append(_from_calls(each))
         elif each.chat is None:
-            result.append(Tokenised([], "retokenized", [], each.refusal))
+            result.append(Tokenised([], RETOKENIZED, [], each.refusal))
         else:
             made = next(encoded)
             if isinstance(made, RecordError):
-                result.append(Tokenised([], "retokenized", [], made.reason))
+                result.append(Tokenised([], RETOKENIZED, [], made.reason))
             else:
                 result.append(_from_text(each, each.chat, made, tokenizer))
     return result
@@ -87,7 +87,7 @@ def _from_calls(each: Draft) -> Tokenised:
                 weights[index] = min(weights[index], calls[call.id])
     branches = branches_of(each.spans)
     return Tokenised(
-        [_branch_row(branch, weights) for branch in branches], "sampled", [branch.truncated for branch in branches]
+        [_branch_row(branch, weights) for branch in branches], SAMPLED, [branch.truncated for branch in branches]
     )
 
 
@@ -121,4 +121,4 @@ def _from_text(each: Draft, chat: Chat, encoded: Encoded, tokenizer: ChatTokeniz
         if span.stopped and (step.finish_reason == "length" or (trajectory.truncated and index == last)):
             row[span.end - 1] = 0.0
     truncated = trajectory.truncated or any(step.finish_reason == "length" for step in trajectory.steps)
-    return Tokenised([TokenRow(encoded.ids, row, segments_of(len(encoded.ids), said))], "retokenized", [truncated])
+    return Tokenised([TokenRow(encoded.ids, row, segments_of(len(encoded.ids), said))], RETOKENIZED, [truncated])

@@ -3,10 +3,12 @@
 Nothing comes from a hub: the chat template is one of those that TRL ships.
 """
 
+import json
 import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -30,14 +32,12 @@ SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 CORPUS = [
     "What is the sum of two numbers? The answer is forty two. Größe, naïve, 東京, 🎉 and so on.",
     'def add(a, b):\n    return a + b\n\n<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": 2}}\n</tool_call>',
-    "system user assistant tool You are a helpful assistant. <think>\n\n</think>\n\n<tool_response>\n3\n</tool_response>",
+    "system user assistant tool You are helpful. <think>\n\n</think>\n\n<tool_response>\n3\n</tool_response>",
 ]
 
 
 def tool_set(name: str, **properties: str) -> str:
-    """A tool list as JSON text, one function with string properties."""
-    import json
-
+    """A tool list as JSON text: one function and the types of its arguments."""
     shape = {"type": "object", "properties": {key: {"type": kind} for key, kind in properties.items()}}
     return json.dumps([{"type": "function", "function": {"name": name, "description": name, "parameters": shape}}])
 
@@ -72,7 +72,7 @@ def chat(question: str, answer: str, **more: object) -> Trajectory:
     return trajectory(say(Source.USER, question), say(Source.AGENT, answer), **more)  # type: ignore[arg-type]
 
 
-def task(text: str, gold: str | None = None, use: str = "exact_answer", spec: str = "{}", kind: str = "arithmetic") -> Task:
+def task(text: str, gold: str | None = None, use: str = "exact_answer", spec: str = "{}", kind: str = "code") -> Task:
     """A task under a content id."""
     return Task(
         id=content_id("task", text, gold, use, spec),
@@ -93,6 +93,13 @@ def verdict(of: Trajectory, passed: bool, use: str = "exact_answer", **more: obj
         reward=float(passed),
         **more,  # type: ignore[arg-type]
     )
+
+
+@pytest.fixture(scope="session")
+def given() -> SimpleNamespace:
+    """The builders of this module, for tests (a test module cannot import a conftest)."""
+    builders = (tool_set, say, call_step, trajectory, chat, task, verdict, train_tokenizer)
+    return SimpleNamespace(stamp=STAMP, **{each.__name__: each for each in builders})
 
 
 @pytest.fixture
@@ -164,7 +171,9 @@ def train_tokenizer(folder: Path, template: str) -> None:
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=420, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=420, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
+    )
     backend.train_from_iterator(CORPUS * 4, trainer)
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|im_end|>", pad_token="<|endoftext|>")
     tokenizer.chat_template = (Path(trl.__file__).parent / "chat_templates" / template).read_text(encoding="utf-8")

@@ -1,0 +1,30 @@
+"""OpenAI chat JSON lines: messages with argument text, tools, and `weight` 0 on the turns that labels mask."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from schemas.trajectory import Trajectory
+from tasks.emit.format import openai_chat
+from tasks.emit.jsonl import JSON_LIST, JsonlExporter
+
+
+class OpenaiChat(JsonlExporter, frozen=True, kw_only=True):
+    """One line per kept trajectory. minimal: only `messages` and `tools`, as fine-tuning services want them."""
+
+    typed: ClassVar[Mapping[str, pa.DataType]] = {"messages": JSON_LIST, "tools": JSON_LIST}
+    weighs: ClassVar[bool] = True
+    about: ClassVar[str] = (
+        "Conversations as OpenAI chat messages: `arguments` are JSON text, `weight` 0 marks turns without loss."
+    )
+
+    minimal: bool = False
+
+    def record(self, trajectory: Trajectory) -> dict[str, Any]:
+        """The record, weights as the integers 0 and 1."""
+        record = openai_chat.write(trajectory)
+        for message in record["messages"]:
+            if "weight" in message:
+                message["weight"] = int(message["weight"] > 0)
+        return {key: record[key] for key in ("messages", "tools") if key in record} if self.minimal else record
