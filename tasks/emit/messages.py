@@ -12,6 +12,7 @@ from schemas.errors import RecordError
 from schemas.rows import StepLabel
 from schemas.trajectory import Step, Trajectory, text_of
 from schemas.vocabulary import ArgumentState, PartType, Source
+from tasks.emit.format.pieces import tools_of
 
 Message = dict[str, Any]
 
@@ -37,7 +38,10 @@ def to_chat(trajectory: Trajectory) -> Chat:
         steps.extend([index] * len(made))
     if not messages:
         raise RecordError("empty", "no step gives a message")
-    return Chat(messages, _tools_of(trajectory), steps)
+    # A chat row has one inventory for all its turns: every tool that was offered at some step.
+    tools = tools_of(trajectory)
+    check_json(tools)
+    return Chat(messages, tools or None, steps)
 
 
 def step_weights(trajectory: Trajectory, labels: Sequence[StepLabel]) -> dict[int, float]:
@@ -124,13 +128,3 @@ def _call(call_id: str, name: str, arguments_json: str | None, state: ArgumentSt
         raise RecordError("arguments_no_object", f"call {call_id} of {name}")
     check_json(arguments)
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
-
-
-def _tools_of(trajectory: Trajectory) -> list[Any] | None:
-    """The tools of the last step that names some: a chat row has one inventory for all its turns."""
-    used = [step.tools for step in trajectory.steps if step.tools is not None]
-    if not used:
-        return None
-    tools = json.loads(trajectory.tool_sets[used[-1]])
-    check_json(tools)
-    return tools if isinstance(tools, list) and tools else None
