@@ -26,7 +26,7 @@ from schemas.errors import UserError
 from schemas.trajectory import Base
 
 
-class S3(Base):
+class S3(Base, frozen=True, kw_only=True):
     """How to reach an S3-compatible store; the two names are those of environment variables."""
 
     endpoint: str | None = None
@@ -36,13 +36,13 @@ class S3(Base):
     url_style: str = "path"
 
 
-class _File(Base):
+class _File(Base, frozen=True, kw_only=True):
     catalog: str
     data: str
     s3: S3 = S3()
 
 
-class Address(Base):
+class Address(Base, frozen=True, kw_only=True):
     """A resolved address. `given` finds the same lake again from another process.
 
     root: the lake's folder, None for a shared lake. postgres: the catalog's URL without a password, None for SQLite.

@@ -1,3 +1,4 @@
+# ruff: noqa: S608 - only names declared in this package are put into statements; values are parameters
 """The lake: the only way rows get in, and the typed way out.
 
     lake = Lake.open("lake")
@@ -22,19 +23,17 @@ import duckdb
 import pyarrow as pa
 
 from schemas.errors import LakeError, UserError
-from schemas.rows import Pair, StepLabel, TokenSpan, Verdict
-from schemas.task import Task
-from schemas.trajectory import Base, Trajectory
+from schemas.trajectory import Base
 from warehouse import migrations
 from warehouse.address import Address, resolve
-from warehouse.arrow import from_arrow, stamp, to_arrow
+from warehouse.arrow import stamp, to_arrow
 from warehouse.engine import Attach, connect
 from warehouse.failures import retryable, translated
+from warehouse.index import RowIndex, during
 from warehouse.leases import Lease, Leases
 from warehouse.locks import writer_lock
-from warehouse.tables import TABLES, row_columns
+from warehouse.reads import Reads
 
-Row = TypeVar("Row", bound=Base)
 Result = TypeVar("Result")
 
 # A lost commit is tried again this often; under the writer lock only foreign catalog users can cause one.
@@ -49,7 +48,7 @@ class Stamp(NamedTuple):
     fingerprint: str
 
 
-class Lake:
+class Lake(Reads):
     """An open lake; see the module's docstring. Made by `Lake.open`."""
 
     def __init__(self, where: Address, how: Attach, con: duckdb.DuckDBPyConnection) -> None:
@@ -59,6 +58,7 @@ class Lake:
         self._con = con
         self._lock = writer_lock(where)
         self._guard = threading.Lock()
+        self._indexes: dict[tuple[str, str], RowIndex] = {}
 
     @classmethod
     def open(cls, address: str | Path = "lake", *, read_only: bool = False) -> "Lake":
@@ -129,7 +129,9 @@ class Lake:
         try:
             con.execute("BEGIN")
             try:
-                added = {table: _insert(con, table, stamp(table, batch, *by, now)) for table, batch in rows.items()}
+                added = {
+                    table: self._insert(con, table, stamp(table, batch, *by, now)) for table, batch in rows.items()
+                }
                 if lease is not None:
                     lease.check()
                 con.execute("COMMIT" if any(added.values()) else "ROLLBACK")
@@ -139,6 +141,21 @@ class Lake:
         finally:
             con.close()
         return added
+
+    def _insert(self, con: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> int:
+        """Inserts the rows whose ids are new; how many those were."""
+        con.register("incoming", rows)
+        try:
+            holding = during(self._index(table, "id").appends(con, "incoming"))
+            con.execute(
+                f"INSERT INTO {table} BY NAME SELECT * FROM incoming "
+                f"WHERE id NOT IN (SELECT id FROM {table} WHERE {holding} AND id IN (SELECT id FROM incoming)) "
+                "QUALIFY row_number() OVER (PARTITION BY id) = 1"
+            )
+            counted = con.fetchone()
+            return int(counted[0]) if counted else 0
+        finally:
+            con.unregister("incoming")
 
     def sql(self, query: str, *, ids: Sequence[str] | None = None, params: Sequence[Any] = ()) -> pa.Table:
         """The result of a query of ours; `ids` becomes the relation ids(id). For users' SQL see `warehouse.query`."""
@@ -154,30 +171,35 @@ class Lake:
 
         return self._retried(run)
 
-    def tasks(self, ids: Sequence[str]) -> list[Task]:
-        """The tasks with these ids, in this order; LakeError names the first that is missing."""
-        return self._by_id("tasks", Task, ids)
+    def find(
+        self,
+        table: str,
+        column: str,
+        keys: Sequence[str],
+        columns: Sequence[str] = ("*",),
+        where: str = "true",
+        params: Sequence[Any] = (),
+    ) -> pa.Table:
+        """The rows of `table` whose text column `column` is one of `keys`, in no order; `where` narrows them further.
 
-    def trajectories(self, ids: Sequence[str]) -> list[Trajectory]:
-        """The trajectories with these ids, in this order; LakeError names the first that is missing."""
-        return self._by_id("trajectories", Trajectory, ids)
+        Reads only the files that hold such rows, however large the table (see `warehouse.index`).
+        """
+        index = self._index(table, column)
 
-    def pairs(self, ids: Sequence[str]) -> list[Pair]:
-        """The pairs with these ids, in this order; LakeError names the first that is missing."""
-        return self._by_id("pairs", Pair, ids)
+        def run() -> pa.Table:
+            con = self._cursor()
+            try:
+                con.register("ids", pa.table({"id": pa.array(list(dict.fromkeys(keys)), pa.large_string())}))
+                names = ", ".join(name if name == "*" else f'"{name}"' for name in columns)
+                return con.execute(
+                    f'SELECT {names} FROM {table} WHERE "{column}" IN (SELECT id FROM ids) '
+                    f"AND {during(index.appends(con, 'ids'))} AND {where}",
+                    list(params),
+                ).to_arrow_table()
+            finally:
+                con.close()
 
-    def verdicts(self, trajectory_ids: Sequence[str]) -> dict[str, list[Verdict]]:
-        """Verdicts by trajectory, oldest first; a trajectory without any has an empty list."""
-        return self._of_trajectory("verdicts", Verdict, trajectory_ids)
-
-    def labels(self, trajectory_ids: Sequence[str]) -> dict[str, list[StepLabel]]:
-        """Step labels by trajectory, oldest first; a trajectory without any has an empty list."""
-        return self._of_trajectory("step_labels", StepLabel, trajectory_ids)
-
-    def token_spans(self, trajectory_ids: Sequence[str]) -> dict[str, list[TokenSpan]]:
-        """Token spans by trajectory, by step; a trajectory without any has an empty list."""
-        found = self._of_trajectory("token_spans", TokenSpan, trajectory_ids)
-        return {key: sorted(spans, key=lambda span: span.step) for key, spans in found.items()}
+        return self._retried(run)
 
     def snapshot(self) -> int:
         """The number of the snapshot that this lake shows."""
@@ -199,6 +221,10 @@ class Lake:
     ) -> None:
         self.close()
 
+    def _index(self, table: str, column: str) -> RowIndex:
+        with self._guard:
+            return self._indexes.setdefault((table, column), RowIndex(table, column))
+
     def _cursor(self) -> duckdb.DuckDBPyConnection:
         with self._guard:
             con = self._con.cursor()
@@ -216,32 +242,6 @@ class Lake:
                 time.sleep(min(0.05 * 1.6**attempt, 3.0) * (0.5 + random.random()))  # noqa: S311 - jitter
         raise AssertionError("unreachable")
 
-    def _by_id(self, table: str, kind: type[Row], ids: Sequence[str]) -> list[Row]:
-        if not ids:
-            return []
-        columns = ", ".join(f'"{name}"' for name in row_columns(table))
-        query = f"SELECT {columns} FROM {table} WHERE id IN (SELECT id FROM ids)"  # noqa: S608
-        found = self.sql(query, ids=list(dict.fromkeys(ids)))
-        rows = {str(row.id): row for row in from_arrow(found, kind)}  # type: ignore[attr-defined]
-        missing = [key for key in ids if key not in rows]
-        if missing:
-            raise LakeError(f"{len(missing)} of {len(ids)} ids are not in {table}, such as {missing[0]}")
-        return [rows[key] for key in ids]
-
-    def _of_trajectory(self, table: str, kind: type[Row], ids: Sequence[str]) -> dict[str, list[Row]]:
-        if not ids:
-            return {}
-        columns = ", ".join(f'"{name}"' for name in row_columns(table))
-        found = self.sql(
-            f"SELECT {columns} FROM {table} WHERE trajectory_id IN (SELECT id FROM ids) "  # noqa: S608
-            "QUALIFY row_number() OVER (PARTITION BY id ORDER BY created_at) = 1 ORDER BY created_at, id",
-            ids=list(dict.fromkeys(ids)),
-        )
-        result: dict[str, list[Row]] = {key: [] for key in ids}
-        for row in from_arrow(found, kind):
-            result[row.trajectory_id].append(row)  # type: ignore[attr-defined]
-        return result
-
 
 def _attached(where: Address, how: Attach, *, ready: bool = False) -> duckdb.DuckDBPyConnection:
     """A connection to the lake; with `ready` its migrations must be complete."""
@@ -258,21 +258,6 @@ def _attached(where: Address, how: Attach, *, ready: bool = False) -> duckdb.Duc
     return con
 
 
-def _insert(con: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> int:
-    """Inserts the rows whose ids are new; how many those were."""
-    con.register("incoming", rows)
-    try:
-        con.execute(
-            f"INSERT INTO {table} BY NAME SELECT * FROM incoming "  # noqa: S608
-            f"WHERE id NOT IN (SELECT id FROM {table} WHERE id IN (SELECT id FROM incoming)) "
-            "QUALIFY row_number() OVER (PARTITION BY id) = 1"
-        )
-        counted = con.fetchone()
-        return int(counted[0]) if counted else 0
-    finally:
-        con.unregister("incoming")
-
-
 def _rollback(con: duckdb.DuckDBPyConnection) -> None:
     try:
         con.execute("ROLLBACK")
@@ -281,4 +266,4 @@ def _rollback(con: duckdb.DuckDBPyConnection) -> None:
         return
 
 
-__all__ = ["TABLES", "Lake", "Lease", "Stamp"]
+__all__ = ["Lake", "Lease", "Stamp"]

@@ -1,3 +1,4 @@
+# ruff: noqa: S608 - only names declared in this package are put into statements; values are parameters
 """Leases: who works on which batch, so that the same recipe started twice at once does its work once.
 
 A lease on (stage, operator fingerprint, batch key) has a fencing token and an expiry; a heartbeat thread
@@ -89,7 +90,7 @@ class Leases:
             token = int(
                 cursor.run("UPDATE lease_tokens SET value = value + 1 WHERE name = 'next' RETURNING value")[0][0]
             )
-            rows = cursor.run(f"SELECT expires_at, owner FROM leases WHERE {_WHERE}", key)  # noqa: S608
+            rows = cursor.run(f"SELECT expires_at, owner FROM leases WHERE {_WHERE}", key)
             if rows and float(rows[0][0]) > now and not is_dead(rows[0][1]):
                 return None
             cursor.run(
@@ -113,7 +114,7 @@ class Leases:
         with store.transaction() as cursor:
             now = self._now(cursor, store)
             cursor.run(
-                f"UPDATE leases SET expires_at = ? WHERE {_WHERE} AND token = ?",  # noqa: S608
+                f"UPDATE leases SET expires_at = ? WHERE {_WHERE} AND token = ?",
                 (now + lease.ttl_s, *lease.key, lease.token),
             )
             held = cursor.count() == 1
@@ -128,7 +129,7 @@ class Leases:
                 del self._held[lease.key]
         lease._lost = True
         with self._open().transaction() as cursor:
-            cursor.run(f"DELETE FROM leases WHERE {_WHERE} AND token = ?", (*lease.key, lease.token))  # noqa: S608
+            cursor.run(f"DELETE FROM leases WHERE {_WHERE} AND token = ?", (*lease.key, lease.token))
 
     def active(self) -> int:
         """How many unexpired leases the whole lake has, of all processes."""

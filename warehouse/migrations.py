@@ -1,3 +1,4 @@
+# ruff: noqa: S608 - only names declared in this package are put into statements; values are parameters
 """How the lake's tables and views come to be: ordered, named migrations, under the writer lock.
 
 The only place with DDL: concurrent DDL corrupts a DuckLake catalog. A migration runs once, in one transaction
@@ -77,7 +78,7 @@ def applied(con: duckdb.DuckDBPyConnection) -> list[str]:
     ).fetchone()
     if not found or not found[0]:
         return []
-    return [row[0] for row in con.execute(f"SELECT name FROM {_BOOK} ORDER BY position").fetchall()]  # noqa: S608
+    return [row[0] for row in con.execute(f"SELECT name FROM {_BOOK} ORDER BY position").fetchall()]
 
 
 def check(address: Address, names: list[str], *, read_only: bool) -> bool:
@@ -127,4 +128,4 @@ def migrate(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def _enter(con: duckdb.DuckDBPyConnection, position: int, name: str) -> None:
-    con.execute(f"INSERT INTO {_BOOK} VALUES (?, ?, now())", [position, name])  # noqa: S608
+    con.execute(f"INSERT INTO {_BOOK} VALUES (?, ?, now())", [position, name])

@@ -1,3 +1,4 @@
+# ruff: noqa: S608 - only names declared in this package are put into statements; values are parameters
 """The views of the lake: what people, reports and `gristmill query` read. Every view takes one row per id.
 
 DuckLake enforces no uniqueness, so a view never trusts it: `_once` picks the first row of each id by row id
@@ -12,7 +13,7 @@ of the run that left it open. `--at SNAPSHOT` shows how it stood.
 
 
 def _once(table: str, columns: str = "*") -> str:
-    return f"(SELECT {columns} FROM {table} WHERE rowid IN (SELECT min(rowid) FROM {table} GROUP BY id))"  # noqa: S608
+    return f"(SELECT {columns} FROM {table} WHERE rowid IN (SELECT min(rowid) FROM {table} GROUP BY id))"
 
 
 _RULINGS = """
@@ -152,10 +153,10 @@ def _lineage() -> str:
         columns = "id, run_id, operator, fingerprint, parents, created_at" + (f", {more}" if more else "")
         parents = f"list_distinct(list_append(parents, {more}))" if more else "list_distinct(parents)"
         parts.append(
-            f"SELECT id, '{table}' AS kind, unnest({parents}) AS parent_id, "  # noqa: S608
+            f"SELECT id, '{table}' AS kind, unnest({parents}) AS parent_id, "
             f"operator, fingerprint, run_id, created_at FROM {_once(table, columns)}"
         )
-    return "SELECT * FROM (" + " UNION ALL ".join(parts) + ") WHERE parent_id IS NOT NULL"  # noqa: S608
+    return "SELECT * FROM (" + " UNION ALL ".join(parts) + ") WHERE parent_id IS NOT NULL"
 
 
 _COST = f"""
