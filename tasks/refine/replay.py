@@ -5,7 +5,6 @@ ends in an expression shows its value, as in an interactive session; each call i
 of the earlier ones, in a jail of its own.
 """
 
-import ast
 import json
 import re
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from schemas.errors import Unavailable
 from tasks.calls import CallOutcome
+from tasks.sandbox.results import RunKind
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -46,9 +46,9 @@ def replay(calls: Sequence[CallOutcome], session: Session, ctx: "Context") -> Re
             continue
         program = call.code if session == "script" else _notebook(earlier, call.code)
         result = ctx.sandbox.run_python(program)
-        if result.kind == "infrastructure":
-            raise Unavailable("sandbox", result.stderr)
-        failed = result.kind != "ok"
+        if result.kind is RunKind.INFRASTRUCTURE:
+            raise Unavailable("sandbox", result.detail)
+        failed = result.kind is not RunKind.OK
         if failed != call.failed:
             why = "replay_failed" if failed else "replay_passed"
             return Replay(False, why, call.step, call.output[-500:], (result.stderr or result.stdout)[-500:])
@@ -61,12 +61,12 @@ def replay(calls: Sequence[CallOutcome], session: Session, ctx: "Context") -> Re
 def same_output(recorded: str, printed: str) -> bool:
     """Whether the record is what was printed, apart from white space, prompts and notes of the harness around it.
 
-    A record without any output of its own (a note such as "no output") matches a program that prints nothing.
+    A program that prints nothing matches a record without output or with a note only ("no output").
     """
     plain = _SPACE.sub(" ", _PROMPT.sub("", recorded)).strip()
     wanted = _SPACE.sub(" ", printed).strip()
     # Whole words only: a printed 1 is not the recorded 12.
-    return not wanted or f" {wanted} " in f" {plain} "
+    return f" {wanted} " in f" {plain} " if wanted else not _PROMPT.search(recorded)
 
 
 def _notebook(earlier: Sequence[str], code: str) -> str:
@@ -84,11 +84,3 @@ def _notebook(earlier: Sequence[str], code: str) -> str:
         "if value is not None:\n"
         "    print(repr(value))\n"
     )
-
-
-def normal_code(code: str) -> str:
-    """The code without comments and layout, so that likeness measures what it does; unparsable code as it is."""
-    try:
-        return ast.unparse(ast.parse(code))
-    except (SyntaxError, ValueError, RecursionError):
-        return "\n".join(line.rstrip() for line in code.splitlines() if line.strip())

@@ -16,10 +16,10 @@ def reverify(trajectory: Trajectory, before: Sequence[Verdict], ctx: "Context") 
 
     Raises Unavailable when a verifier could not reach a judgement.
     """
+    if trajectory.task_id is None or not before:
+        return []
     from tasks.verify.base import Verifier
 
-    if trajectory.task_id is None:
-        return []
     task = ctx.lake.tasks([trajectory.task_id])[0]
     verdicts = []
     for use in sorted({verdict.verifier for verdict in before}):

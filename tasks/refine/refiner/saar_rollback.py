@@ -9,7 +9,6 @@ and the shorter trajectory is replayed. How alike the two codes are decides how 
 step's reasoning fits the corrected action and stays; unlike, the reasoning comes with the correction.
 """
 
-import difflib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +18,8 @@ from schemas.trajectory import Step, Trajectory, text_of, text_part
 from schemas.vocabulary import Source
 from tasks.calls import FENCE, PYTHON_TOOLS, CallOutcome, call_outcomes
 from tasks.refine.base import GivenUp, Refined, Refiner
-from tasks.refine.replay import Session, normal_code, replay
+from tasks.refine.likeness import likeness
+from tasks.refine.replay import Session, replay
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -36,14 +36,14 @@ class Swap(NamedTuple):
 class SaarRollback(Refiner, frozen=True, kw_only=True):
     """Replaces failed Python calls by their later corrections and replays what is kept.
 
-    related: below this similarity (0 to 1) of the codes a later success is another call, not a correction.
-    alike: from this similarity on only the action is swapped; below it the reasoning is swapped too.
+    related: below this likeness of the two codes (0 to 1) a later success is another call, not a correction.
+    alike: from this likeness on only the action is swapped; below it the reasoning is swapped too.
     attempts: how many further calls the correction may need.
     session: "script" when each call is a program of its own, "notebook" when calls share an interpreter.
     tools: names of tools whose argument is Python.
     """
 
-    related: float = 0.3
+    related: float = 0.4
     alike: float = 0.7
     attempts: int = 3
     session: Session = "script"
@@ -83,8 +83,8 @@ class SaarRollback(Refiner, frozen=True, kw_only=True):
                 continue
             if any(step.source in (Source.USER, Source.SYSTEM) for step in steps[failed.step : later.step]):
                 return None
-            likeness = similarity(failed.code or "", later.code or "")
-            return Swap(failed, later, likeness) if likeness >= self.related else None
+            share = likeness(failed.code or "", later.code or "")
+            return Swap(failed, later, share) if share >= self.related else None
         return None
 
     def refine(self, trajectory: Trajectory, ctx: "Context") -> Refined | GivenUp:
@@ -119,11 +119,6 @@ class SaarRollback(Refiner, frozen=True, kw_only=True):
             cursor = swap.correction.step + 1
         steps += trajectory.steps[cursor:]
         return msgspec.structs.replace(trajectory, steps=tuple(_renumber(steps)), branch_point=swaps[0].failed.step)
-
-
-def similarity(first: str, second: str) -> float:
-    """How alike two pieces of Python are, 0 to 1: matching lines and characters after comments and layout are gone."""
-    return difflib.SequenceMatcher(None, normal_code(first), normal_code(second), autojunk=False).ratio()
 
 
 def _alone(step: Step) -> bool:
