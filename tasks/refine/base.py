@@ -1,8 +1,8 @@
 """The base of every refiner: it plans the trajectories it can better, and makes new ones from them.
 
-A refined trajectory is a new one: new content id, the old one among its parents, and its own verdict, reached
-again. One whose replay or verdict does not hold is given up: the old trajectory goes on unchanged, and the
-reason says why. Trajectories that are not eligible are not planned, so the funnel counts them as seen only.
+A refined trajectory is a new one: new content id, the old one among its parents, and no verdict yet, so it is
+verified again. One whose replay does not hold is given up: the old trajectory goes on unchanged, and the reason
+says why. Trajectories that are not eligible are not planned, so the funnel counts them as seen only.
 """
 
 from collections.abc import Sequence
@@ -12,11 +12,9 @@ import msgspec
 
 from schemas.errors import Unavailable
 from schemas.ids import with_id
-from schemas.rows import Verdict
 from schemas.trajectory import Trajectory
 from schemas.vocabulary import Kind, Stage
 from tasks.operator import Effect, Item, Operator, Outcome, Pending, Plan, Result, Unit, WorkingSet, keep, select_ids
-from tasks.refine.reverify import reverify
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -72,32 +70,17 @@ class Refiner(Operator, frozen=True, kw_only=True):
         outcomes: list[Outcome] = []
         pending: list[Pending] = []
         trajectories: list[Trajectory] = []
-        verdicts: list[Verdict] = []
-        before = ctx.lake.verdicts([item.ref for item in items])
         for item, old in zip(items, ctx.lake.trajectories([item.ref for item in items]), strict=True):
             try:
                 made = self.refine(old, ctx)
-                if isinstance(made, GivenUp):
-                    outcomes.append(keep(item, f"unchanged:{made.why}", evidence=made.evidence))
-                    continue
-                parents = (*((old.task_id,) if old.task_id else ()), old.id)
-                new = with_id(msgspec.structs.replace(made.trajectory, id="", parents=parents), fingerprint)
-                fresh = reverify(new, before.get(old.id, []), ctx)
             except Unavailable as error:
                 pending.append(Pending(item_id=item.id, reason=error.reason))
                 continue
-            changed = {verdict.verifier: verdict.kind.value for verdict in fresh} != {
-                verdict.verifier: verdict.kind.value for verdict in before.get(old.id, [])
-            }
-            if changed:
-                evidence = {**made.evidence, "verdicts": [verdict.kind.value for verdict in fresh]}
-                outcomes.append(keep(item, "unchanged:verdict_changed", evidence=evidence))
+            if isinstance(made, GivenUp):
+                outcomes.append(keep(item, f"unchanged:{made.why}", evidence=made.evidence))
                 continue
+            parents = (old.task_id, old.id) if old.task_id else (old.id,)
+            new = with_id(msgspec.structs.replace(made.trajectory, id="", parents=parents), fingerprint)
             trajectories.append(new)
-            verdicts += fresh
             outcomes.append(keep(item, made.reason, evidence=made.evidence, outputs=(new.id,)))
-        return Result(
-            outcomes=tuple(outcomes),
-            rows={"trajectories": trajectories, "verdicts": verdicts},
-            pending=tuple(pending),
-        )
+        return Result(outcomes=tuple(outcomes), rows={"trajectories": trajectories}, pending=tuple(pending))

@@ -80,7 +80,7 @@ class Synthesizer(Operator, frozen=True, kw_only=True):
                 tasks.append(task)
                 outcomes.append(keep(item, evidence=known, outputs=(task.id,)))
             else:
-                outcomes.append(drop(item, f"unproven:{proof.why}", evidence={**known, "proof": proof.evidence}))
+                outcomes.append(drop(item, f"unproven:{proof.reason}", evidence={**known, "proof": proof.evidence}))
         return Result(
             outcomes=tuple(outcomes),
             rows={**made.rows, "tasks": tasks},
