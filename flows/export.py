@@ -26,7 +26,7 @@ def export(name: str, fmt: str, out: str, lake: str = "lake", snapshot: int | No
     emitting = parse_recipe({**_head(msgspec.to_builtins(recipe)), "emit": [entry]}, f"export of {name}")
     with under_way(emitting, lake, out=str(folder.parent), working=working) as way:
         way.take(Stage.EMIT, emit)
-        return way.summary()
+        return way.finish(publish=False)
 
 
 def _head(recipe: dict[str, object]) -> dict[str, object]:

@@ -19,4 +19,4 @@ def train(shards: str, method: str, out: str, lake: str = "lake", options: dict[
     entry = {"use": method, "shards": shards, **(options or {})}
     with under_way(parse_recipe({"name": "train", "train": [entry]}, "train"), lake, out=out) as way:
         way.take(Stage.TRAIN, train_batch)
-        return way.summary()
+        return way.finish(publish=False)

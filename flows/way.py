@@ -21,13 +21,14 @@ from prefect.futures import PrefectFuture, as_completed
 from schemas.errors import FaultError, UserError
 from schemas.ids import canonical_json, content_id, scope_hash
 from schemas.recipe import Recipe
-from schemas.rows import PlanMember, RunEvent
+from schemas.rows import RunEvent
 from schemas.vocabulary import Stage
 from tasks.batch import BatchRef, BatchSummary, forget, register
 from tasks.context import Context
+from tasks.emit.base import Exporter
 from tasks.operator import WorkingSet
 from tasks.recipe import entries, operator_of
-from tasks.stage import EntryReport, finish_entry, plan_entry
+from tasks.stage import EntryReport, finish_entry, plan_entry, record_plan
 from warehouse.counts import check_counts
 from warehouse.lake import Lake, Stamp
 
@@ -120,6 +121,9 @@ class Way:
         working, report = finish_entry(self.ctx, planned, inputs, summaries, time.monotonic() - started)
         _observer.done(report)
         self.reports.append(report)
+        if isinstance(planned.operator, Exporter):
+            written = (planned.operator.label, str(planned.operator.folder(self.ctx)))
+            working = msgspec.structs.replace(working, shards=(*working.shards, written))
         return working
 
     def summary(self) -> Summary:
@@ -139,21 +143,14 @@ class Way:
             over_limit=any(r.n_in and r.n_dead / r.n_in > self.ctx.recipe.max_failed for r in self.reports),
         )
 
-    def finish(self) -> Summary:
-        """Records the finished run with its working set, checks the counts, writes Prefect's summary table."""
+    def finish(self, *, publish: bool = True) -> Summary:
+        """Records the finished run, checks the counts, writes Prefect's summary table.
+
+        publish: the run's working set becomes the dataset of its recipe's name; not for exports and trainings.
+        """
         lake, ctx = self.ctx.lake, self.ctx
         stamp = Stamp(ctx.run_id, "run", content_id("recipe", ctx.recipe))
-        hashes: dict[str, str | None] = {}
-        for part in _PARTS:
-            ids = getattr(self.working, part)
-            hashes[part] = None if ids is None else scope_hash(ids)
-            known = lake.sql("select 1 from plans where scope_hash = ? limit 1", params=[hashes[part]]).num_rows
-            if ids and not known:
-                whole = str(hashes[part])
-                lake.append(
-                    stamp,
-                    {"plans": [PlanMember(id=content_id("plan", whole, i), scope_hash=whole, item_id=i) for i in ids]},
-                )
+        hashes = self._record_working(stamp) if publish else None
         summary = self.summary()
         event = RunEvent(
             id=content_id("run", ctx.run_id, "finished"),
@@ -170,10 +167,22 @@ class Way:
             raise FaultError("counts do not reconcile: " + "; ".join(violations))
         create_table_artifact(
             key=f"gristmill-{ctx.recipe.name.replace('_', '-')}",
-            table=[{**r._asdict(), "reasons": json.dumps(r.reasons), "faults": len(r.faults)} for r in self.reports],
+            table=[
+                {**msgspec.to_builtins(r), "reasons": json.dumps(r.reasons), "faults": len(r.faults)}
+                for r in self.reports
+            ],
             description=f"Run {ctx.run_id} of {ctx.recipe.name}: every count of every stage.",
         )
         return summary
+
+    def _record_working(self, stamp: Stamp) -> dict[str, str | None]:
+        """Records each part of the working set under the hash of its ids, once."""
+        hashes: dict[str, str | None] = {}
+        for part in _PARTS:
+            ids = getattr(self.working, part)
+            hashes[part] = None if ids is None else scope_hash(ids)
+            record_plan(self.ctx.lake, stamp, ids or ())
+        return hashes
 
 
 @contextmanager
@@ -217,6 +226,7 @@ def dataset(lake: Lake, name: str) -> tuple[Recipe, WorkingSet]:
     """The newest finished run of recipe `name` in the lake (as it stands, or at a snapshot): recipe and working set."""
     rows = lake.sql(
         "select recipe_json, summary_json from runs where recipe = ? and event = 'finished' "
+        "and json_extract(summary_json, '$.working.tasks') is not null "
         "order by created_at desc limit 1",
         params=[name],
     ).to_pylist()

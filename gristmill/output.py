@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from rich.box import SIMPLE_HEAD
@@ -24,7 +24,8 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, 
     aligned = frozenset(right)
     shown = Table(title=title or None, title_justify="left", header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
     for column in columns:
-        shown.add_column(column, justify="right" if column in aligned else "left", overflow="fold")
+        side: Literal["left", "right"] = "right" if column in aligned else "left"
+        shown.add_column(column, justify=side, overflow="fold", no_wrap=column != columns[-1])
     for row in rows:
         shown.add_row(*("" if cell is None else str(cell) for cell in row))
     out.print(shown)

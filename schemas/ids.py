@@ -6,6 +6,7 @@ index is, so that eight samples with the same answer stay eight.
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -33,7 +34,7 @@ def content_id(kind: str, *parts: Any) -> str:
     return digest(canonical_json([kind, SCHEMA_VERSION, list(parts)]))
 
 
-def scope_hash(ids: list[str] | tuple[str, ...]) -> str:
+def scope_hash(ids: Sequence[str]) -> str:
     """The hash of a set of ids, whatever their order."""
     state = hashlib.blake2b(digest_size=16)
     for item in sorted(ids):

@@ -14,13 +14,14 @@ import msgspec
 from schemas.errors import FaultError
 from schemas.ids import canonical_json, content_id, scope_hash
 from schemas.rows import PlanMember, RunEvent
+from schemas.trajectory import Base
 from schemas.vocabulary import Decision, Scope, Stage
 from tasks.batch import BatchRef, BatchSummary
 from tasks.context import Context
 from tasks.ledger import dead_of, rulings_of, scopes_of
 from tasks.operator import Item, Operator, Plan, WorkingSet, select_ids
 from tasks.recipe import operator_of
-from warehouse.lake import Stamp
+from warehouse.lake import Lake, Stamp
 
 
 class EntryPlan(NamedTuple):
@@ -36,7 +37,7 @@ class EntryPlan(NamedTuple):
     batches: list[BatchRef]
 
 
-class EntryReport(NamedTuple):
+class EntryReport(Base, frozen=True, kw_only=True):
     """A finished entry: what it decided, per reason, and what stays open."""
 
     stage: Stage
@@ -67,9 +68,7 @@ def plan_entry(ctx: Context, stage: Stage, entry: int, inputs: WorkingSet) -> En
     plan = Plan(items=items, n_seen=plan.n_seen)
     whole = scope_hash([item.id for item in items])
     stamp = Stamp(ctx.run_id, operator.plugin_id(), fingerprint)
-    if items and not ctx.lake.sql("select 1 from plans where scope_hash = ? limit 1", params=[whole]).num_rows:
-        members = [PlanMember(id=content_id("plan", whole, i.id), scope_hash=whole, item_id=i.id) for i in items]
-        ctx.lake.append(stamp, {"plans": members})
+    record_plan(ctx.lake, stamp, [item.id for item in items])
     batches = [
         BatchRef(
             lake=ctx.lake.address,
@@ -86,6 +85,14 @@ def plan_entry(ctx: Context, stage: Stage, entry: int, inputs: WorkingSet) -> En
         for number, chunk in enumerate(_chunks(operator, items))
     ]
     return EntryPlan(stage, entry, operator, fingerprint, plan, planned, whole, batches)
+
+
+def record_plan(lake: Lake, stamp: Stamp, ids: Sequence[str]) -> None:
+    """Records the membership of a set of ids under their hash, unless it is there already."""
+    whole = scope_hash(ids)
+    if ids and not lake.sql("select 1 from plans where scope_hash = ? limit 1", params=[whole]).num_rows:
+        members = [PlanMember(id=content_id("plan", whole, item), scope_hash=whole, item_id=item) for item in ids]
+        lake.append(stamp, {"plans": members})
 
 
 def _chunks(operator: Operator, items: Sequence[Item]) -> list[Sequence[Item]]:
