@@ -70,20 +70,15 @@ def status(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption
         return
     table(
         "runs",
-        ["run", "recipe", "started", "finished", "status", "items"],
-        [
-            [
-                r["run_id"],
-                r["recipe"],
-                f"{r['started']:%F %T}",
-                f"{r['finished']:%F %T}" if r["finished"] else "",
-                r["status"],
-                r["items"],
-            ]
-            for r in rows
-        ],
-        right=["items"],
+        ["run", "recipe", "started", "took", "items", "status"],
+        [[r["run_id"], r["recipe"], f"{r['started']:%m-%d %H:%M}", _took(r), r["items"], r["status"]] for r in rows],
+        right=["took", "items"],
     )
+
+
+def _took(run: dict[str, Any]) -> str:
+    """How long a finished run took, in seconds."""
+    return f"{(run['finished'] - run['started']).total_seconds():.0f} s" if run["finished"] else ""
 
 
 def funnel(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
