@@ -25,7 +25,9 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, 
     shown = Table(title=title or None, title_justify="left", header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         side: Literal["left", "right"] = "right" if column in aligned else "left"
-        shown.add_column(column, justify=side, overflow="fold", min_width=min(len(column), 12))
+        shown.add_column(
+            column, justify=side, overflow="fold", min_width=min(len(column), 12), no_wrap=column == columns[0]
+        )
     for row in rows:
         shown.add_row(*("" if cell is None else str(cell) for cell in row))
     out.print(shown)

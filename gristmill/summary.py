@@ -8,8 +8,7 @@ from gristmill.output import out, reasons_text, table
 if TYPE_CHECKING:
     from flows.way import Summary
 
-_NAMES = ["stage", "operator", "unit"]
-_COUNTS = ["seen", "in", "kept", "dropped", "dead", "pending"]
+_SIDES = ["kept", "dropped", "dead", "pending"]
 
 _RATES = """
 select coalesce(t.policy.teacher, '') as teacher, coalesce(k.kind, '') as kind,
@@ -30,17 +29,24 @@ def print_funnel(rows: list[dict[str, Any]]) -> None:
     ordered = sorted(rows, key=lambda row: row["created_at"])
     table(
         "funnel",
-        [*_NAMES, *_COUNTS, "reasons"],
+        ["stage", "in", *_SIDES, "reasons"],
         [
-            [*(row[name] for name in _NAMES), *(row[f"n_{count}"] for count in _COUNTS), _reasons(row["reasons"])]
+            [f"{row['stage']} {row['operator']}", _eligible(row), *(row[f"n_{side}"] for side in _SIDES), _reasons(row)]
             for row in ordered
         ],
-        right=_COUNTS,
+        right=["in", *_SIDES],
     )
 
 
-def _reasons(text: str | None) -> str:
-    return reasons_text(json.loads(text)) if text else ""
+def _eligible(row: dict[str, Any]) -> str:
+    """How many items went in, of how many looked at."""
+    return str(row["n_in"]) if row["n_in"] == row["n_seen"] else f"{row['n_in']} of {row['n_seen']}"
+
+
+def _reasons(row: dict[str, Any]) -> str:
+    if row["n_in"] == 0:
+        return f"0 of {row['n_seen']} eligible"
+    return reasons_text(json.loads(row["reasons"])) if row["reasons"] else ""
 
 
 def print_summary(summary: "Summary") -> None:
