@@ -17,7 +17,7 @@ from tasks.context import Context
 from tasks.emit import facts
 from tasks.emit.base import Exporter, Made
 from tasks.emit.messages import call_weights, check_json, step_weights
-from tasks.emit.shards import JSON_TEXT, Container, Row
+from tasks.emit.shards import JSON_TEXT, Container
 from tasks.operator import Item
 
 JSON_LIST = pa.list_(JSON_TEXT)

@@ -38,3 +38,21 @@ def tokenizer_digest(ctx: Context, given: str, template: str) -> str:
             raise UserError(f"There is no chat template at '{path}'.", todo='Name a file with template = "FILE".')
         state.update(b"template\0" + path.read_bytes())
     return state.hexdigest()
+
+
+def model_identity(ctx: Context, given: str) -> str:
+    """What identifies a model without reading its weights: its configuration, tokenizer, and the weights' sizes."""
+    if not given:
+        return tokenizer_digest(ctx, given, "")
+    folder = ctx.path(given)
+    if not (folder / "config.json").is_file():
+        raise UserError(
+            f"There is no model at '{folder}' (config.json is missing).", todo='Name a folder with model = "DIR".'
+        )
+    state = hashlib.sha256((folder / "config.json").read_bytes())
+    state.update(tokenizer_digest(ctx, given, "").encode())
+    for weights in sorted(folder.glob("*.safetensors")):
+        state.update(f"{weights.name}:{weights.stat().st_size}".encode())
+        with weights.open("rb") as handle:
+            state.update(handle.read(1 << 20))
+    return state.hexdigest()

@@ -1,0 +1,1 @@
+"""Train: shards become a checkpoint and the figures of how it was trained."""

@@ -1,0 +1,1 @@
+"""Trainers, one method a file."""
