@@ -1,0 +1,86 @@
+"""Drops trajectories that say the same in other words: cosine similarity of embeddings."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta
+
+from tasks.curate.base import KEEP, Choice, Chosen, SetSelector
+from tasks.curate.standing import KeepPolicy, ranking, standings
+from tasks.curate.view import View
+
+if TYPE_CHECKING:
+    from tasks.context import Context
+
+
+class Semantic(SetSelector, frozen=True, kw_only=True):
+    """Keeps one of each set of paraphrases; the reason is `semantic_duplicate`.
+
+    The evidence is the kept id and the cosine similarity with it, rounded to 4 places, which is also the score.
+    Embeddings are made once an item: another threshold reads them again.
+
+    threshold: least cosine similarity of a duplicate.
+    view: what is compared: whole (prompt and actions), actions, answer, prompt.
+    keep: which one stays: best_verdict, shortest, longest, first (smallest id); lengths count in characters.
+    same_task, across_tasks: as in `near_duplicate`.
+    values: `spare` two texts that name other numbers, which embeddings hardly tell apart; or `compare` them.
+    min_words: shorter texts are kept and not compared; a vector says too little about them.
+    """
+
+    threshold: Annotated[float, Meta(gt=0, le=1)] = 0.95
+    view: View = "whole"
+    keep: KeepPolicy = "best_verdict"
+    same_task: Literal["compare", "spare_teachers", "spare"] = "spare_teachers"
+    across_tasks: bool = True
+    values: Literal["spare", "compare"] = "spare"
+    min_words: Annotated[int, Meta(ge=1)] = 8
+
+    @property
+    def leans_on_verdicts(self) -> bool:
+        """Only where the verdict says which one stays."""
+        return self.keep == "best_verdict"
+
+    def choose(self, refs: Sequence[str], ctx: "Context") -> Chosen:
+        """Embeds what is new, compares all."""
+        import numpy as np
+
+        from tasks.curate.facts import facts, task_codes
+        from tasks.curate.similarity.cosine import greedy_cosine
+        from tasks.curate.similarity.embed import embeddings
+
+        known = standings(ctx.lake, refs)
+        told = facts(ctx.lake, refs, self.view)
+        task = task_codes([known[ref] for ref in refs], told.values["prompt"].tolist())
+        teacher, numbers = [known[ref].teacher for ref in refs], told.values["numbers"].tolist()
+        order = ranking(self.keep, refs, told.values["chars"].tolist(), known)
+        order = order[told.values["words"][order] >= self.min_words]
+        long = [refs[number] for number in sorted(order.tolist())]
+        made = embeddings(ctx.lake, long, self.view)
+        vectors = np.zeros((len(refs), made.vectors.shape[1]), np.float32)
+        vectors[np.sort(order)] = made.vectors
+
+        def apart(a: int, b: int) -> bool:
+            if task[a] != task[b] and not self.across_tasks:
+                return True
+            if task[a] == task[b] >= 0 and self._spared(teacher[a], teacher[b]):
+                return True
+            return self.values == "spare" and numbers[a] != numbers[b]
+
+        found = greedy_cosine(vectors, order, self.threshold, apart)
+        choices = [
+            _choice(refs, kept, cosine, spared)
+            for kept, cosine, spared in zip(*(column.tolist() for column in found), strict=True)
+        ]
+        rows = {"signatures": told.rows, "embeddings": made.rows}
+        return Chosen(choices, {table: batch for table, batch in rows.items() if batch is not None})
+
+    def _spared(self, teacher: str, other: str) -> bool:
+        return self.same_task == "spare" or (self.same_task == "spare_teachers" and teacher != other)
+
+
+def _choice(refs: Sequence[str], kept: int, cosine: float, spared: int) -> Choice:
+    if kept >= 0:
+        return Choice(False, "semantic_duplicate", cosine, {"kept": refs[kept], "cosine": cosine})
+    if spared >= 0:
+        return Choice(True, "ok", evidence={"resembles": refs[spared]})
+    return KEEP
