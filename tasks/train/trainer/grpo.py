@@ -4,12 +4,12 @@ Groups whose samples all passed or all failed teach nothing, so mixed tasks come
 """
 
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from schemas.errors import UserError
 from schemas.ids import seed_for
-from schemas.rows import Verdict
 from tasks.context import Context
 from tasks.train.base import Trainer, Training
 from tasks.train.rewards import verified_reward
@@ -47,7 +47,7 @@ class Grpo(Trainer, frozen=True, kw_only=True):
         )
         from trl import GRPOConfig, GRPOTrainer
 
-        seen: list[Verdict] = []
+        seen: Counter[str] = Counter()
         with tempfile.TemporaryDirectory() as scratch:
             rows = load_rows(shards, Path(scratch) / "cache")
             if not len(rows):
@@ -89,12 +89,11 @@ class Grpo(Trainer, frozen=True, kw_only=True):
         return [index for *_, index in sorted(ranked)]
 
     def _report(
-        self, trainer: Any, tokenizer: Any, out: Path, prompt: list[int], rows: int, seen: list[Verdict]
+        self, trainer: Any, tokenizer: Any, out: Path, prompt: list[int], rows: int, seen: Counter[str]
     ) -> Training:
         tokens = max(figures(trainer, "num_tokens"), default=0.0)
         lengths = figures(trainer, "completions/mean_length")
         trained = sum(lengths) * self.generations * self.prompts
-        kinds = {f"verdicts_{kind}": float(sum(v.kind == kind for v in seen)) for kind in {v.kind for v in seen}}
         return Training(
             method=self.plugin_id(),
             steps=int(trainer.state.global_step),
@@ -107,5 +106,5 @@ class Grpo(Trainer, frozen=True, kw_only=True):
             rewards=figures(trainer, "reward"),
             sample_prompt=str(tokenizer.decode(prompt[-128:])),
             sample=answer(out, prompt),
-            facts=dict(sorted(kinds.items())),
+            facts={f"verdicts_{kind}": float(count) for kind, count in sorted(seen.items())},
         )
