@@ -76,6 +76,7 @@ def to_rulings(
                 score=outcome.score,
                 evidence_json=canonical_json(outcome.evidence),
                 outputs=outputs,
+                parents=(refs[outcome.item_id],),
             )
         )
     return rows

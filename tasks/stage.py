@@ -195,7 +195,8 @@ def _next(planned: EntryPlan, inputs: WorkingSet, rulings: dict[str, dict[str, A
             return replace(inputs, pairs=tuple(dict.fromkeys([*inputs.pairs, *outputs])))
         return inputs
     became = {item.ref: tuple(rulings[item.id]["outputs"]) if item.id in rulings else () for item in planned.plan.items}
-    source = select_ids(operator.reads, inputs)
+    # A filter may look at all trajectories (decontamination), but never brings back what an earlier one dropped.
+    source = select_ids("kept" if operator.effect == "filter" else operator.reads, inputs)
     result = tuple(dict.fromkeys(out for ref in source for out in became.get(ref, (ref,))))
     if operator.effect == "map":
         return replace(inputs, trajectories=result)

@@ -47,7 +47,7 @@ class Decontaminate(Selector, frozen=True, kw_only=True):
     shared and the score: the share of the row's n-grams that occur in the trajectory.
 
     benchmarks: a list of tables: path (JSONL, JSON, Parquet or text, relative to the recipe) and, where they differ
-    from the selector's, name, fields, n, min_shared, min_score, common, semantic. path: one file in short.
+    from the selector's, name, fields, n, min_shared, min_score, common, semantic. benchmark: one file in short.
     fields: the fields whose text counts, empty for all.
     n: words in an n-gram. A shorter text of a row is compared exactly with what a user said.
     min_shared: least number of shared n-grams; min_score: least share of the row's.
@@ -59,7 +59,7 @@ class Decontaminate(Selector, frozen=True, kw_only=True):
     reads: ClassVar[Unit] = "trajectory"
     batch_size: ClassVar[int] = 2048
 
-    path: str = ""
+    benchmark: str = ""
     benchmarks: tuple[Benchmark, ...] = ()
     fields: tuple[str, ...] = ()
     n: Annotated[int, Meta(ge=2)] = 13
@@ -109,10 +109,12 @@ class Decontaminate(Selector, frozen=True, kw_only=True):
                 _first(found, number, Choice(False, "contaminated", hit.score, evidence))
 
     def _guards(self, ctx: "Context") -> "list[_Guard]":
-        given = [*([Benchmark(path=self.path)] if self.path else []), *self.benchmarks]
+        given = [*([Benchmark(path=self.benchmark)] if self.benchmark else []), *self.benchmarks]
         if not given:
             raise UserError(
-                "The selector 'decontaminate' names no benchmark.", "", 'Write path = "FILE" or [[curate.benchmarks]].'
+                "The selector 'decontaminate' names no benchmark.",
+                "",
+                'Write benchmark = "FILE" or [[curate.benchmarks]].',
             )
         return [self._guard(one, ctx) for one in given]
 

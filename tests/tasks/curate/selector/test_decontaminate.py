@@ -32,7 +32,7 @@ def benchmark(bench):
 
 def test_a_leak_is_dropped_with_its_evidence(bench, make, benchmark):
     ids = bench.add(make("Please solve this. " + LEAK.upper(), "nine"), make("What is the time?", "noon"))
-    outcomes = bench.select(Decontaminate(path=benchmark), ids)
+    outcomes = bench.select(Decontaminate(benchmark=benchmark), ids)
     assert outcomes[ids[1]].decision is Decision.KEEP
     found = outcomes[ids[0]]
     assert found.reason == "contaminated"
@@ -46,23 +46,23 @@ def test_a_leak_is_dropped_with_its_evidence(bench, make, benchmark):
 
 def test_leaks_in_the_agents_words_count(bench, make, benchmark):
     ids = bench.add(make("Tell me a riddle", LEAK))
-    assert bench.kept(Decontaminate(path=benchmark), ids) == []
+    assert bench.kept(Decontaminate(benchmark=benchmark), ids) == []
 
 
 def test_boilerplate_is_no_evidence(bench, make, benchmark):
     ids = bench.add(make(INSTRUCTION + "How many legs has a spider?", "8"))
-    assert bench.kept(Decontaminate(path=benchmark), ids) == ids
-    assert bench.kept(Decontaminate(path=benchmark, common=0), ids) == []
+    assert bench.kept(Decontaminate(benchmark=benchmark), ids) == ids
+    assert bench.kept(Decontaminate(benchmark=benchmark, common=0), ids) == []
 
 
 def test_thresholds_per_benchmark(bench, make, benchmark):
     words = LEAK.split()
     ids = bench.add(make(" ".join(words[:14]) + " and then something else happened on the way", "?"))
-    assert bench.kept(Decontaminate(path=benchmark), ids) == []
+    assert bench.kept(Decontaminate(benchmark=benchmark), ids) == []
     lax = Decontaminate(benchmarks=(Benchmark(path=benchmark, min_score=0.5),))
     assert bench.kept(lax, ids) == ids
-    assert bench.kept(Decontaminate(path=benchmark, min_shared=5), ids) == ids
-    assert bench.kept(Decontaminate(path=benchmark, n=8), ids) == []
+    assert bench.kept(Decontaminate(benchmark=benchmark, min_shared=5), ids) == ids
+    assert bench.kept(Decontaminate(benchmark=benchmark, n=8), ids) == []
 
 
 def test_short_rows_match_the_whole_prompt_only(bench, make):
@@ -71,7 +71,7 @@ def test_short_rows_match_the_whole_prompt_only(bench, make):
         make("what is the capital of  France?", "Paris"),
         make("What is the capital of France? And of Spain?", "Paris, Madrid"),
     )
-    outcomes = bench.select(Decontaminate(path="short.txt"), ids)
+    outcomes = bench.select(Decontaminate(benchmark="short.txt"), ids)
     assert outcomes[ids[0]].reason == "contaminated_exact"
     assert outcomes[ids[0]].evidence["row"] == 0
     assert outcomes[ids[1]].decision is Decision.KEEP
@@ -79,7 +79,7 @@ def test_short_rows_match_the_whole_prompt_only(bench, make):
 
 def test_texts_shorter_than_the_window_neither_raise_nor_collapse(bench, make, benchmark):
     ids = bench.add(*(make(text, text) for text in ["", "yes", "no", "9"]))
-    assert bench.kept(Decontaminate(path=benchmark), ids) == ids
+    assert bench.kept(Decontaminate(benchmark=benchmark), ids) == ids
 
 
 def test_repository_and_commit(bench, make):
@@ -94,19 +94,19 @@ def test_repository_and_commit(bench, make):
         make("fix that", "done", extra_json=json.dumps({"repo": "some/project", "base_commit": "ffffff1234567890"})),
         make("fix this", "done", source_id="p-1"),
     )
-    outcomes = bench.select(Decontaminate(path="repos.jsonl"), ids)
+    outcomes = bench.select(Decontaminate(benchmark="repos.jsonl"), ids)
     assert [outcomes[ref].reason for ref in ids] == ["contaminated_place", "ok", "ok", "contaminated_place"]
 
 
 def test_all_trajectories_are_looked_at_and_barred(bench, make, benchmark):
     ids = bench.add(make(LEAK, "nine"), make(LEAK, "seven"))
-    plan = Decontaminate(path=benchmark).plan(WorkingSet(trajectories=tuple(ids), kept=(ids[0],)), bench.ctx)
+    plan = Decontaminate(benchmark=benchmark).plan(WorkingSet(trajectories=tuple(ids), kept=(ids[0],)), bench.ctx)
     assert [item.ref for item in plan.items] == ids
     assert Decontaminate.bars_everywhere
 
 
 def test_the_files_content_is_in_the_fingerprint(bench, benchmark):
-    selector = Decontaminate(path=benchmark)
+    selector = Decontaminate(benchmark=benchmark)
     before = selector.fingerprint(bench.ctx)
     assert before == selector.fingerprint(bench.ctx)
     with (bench.ctx.recipe_dir / benchmark).open("a") as file:
@@ -118,7 +118,7 @@ def test_mistakes_are_named(bench):
     with pytest.raises(UserError, match="names no benchmark"):
         Decontaminate().fingerprint(bench.ctx)
     with pytest.raises(UserError, match=r"missing\.jsonl"):
-        Decontaminate(path="missing.jsonl").fingerprint(bench.ctx)
+        Decontaminate(benchmark="missing.jsonl").fingerprint(bench.ctx)
 
 
 def test_paraphrases_are_found_by_meaning(bench, make, benchmark):
@@ -129,8 +129,8 @@ def test_paraphrases_are_found_by_meaning(bench, make, benchmark):
     )
     ids = bench.add(make(said, "nine"), make("Which way do geese fly when autumn comes to the mountains?", "south"))
     (bench.ctx.recipe_dir / "one.txt").write_text(LEAK)
-    assert bench.kept(Decontaminate(path="one.txt"), ids) == ids
-    outcomes = bench.select(Decontaminate(path="one.txt", semantic=0.75), ids)
+    assert bench.kept(Decontaminate(benchmark="one.txt"), ids) == ids
+    outcomes = bench.select(Decontaminate(benchmark="one.txt", semantic=0.75), ids)
     assert outcomes[ids[0]].reason == "contaminated_semantic"
     assert outcomes[ids[0]].evidence["cosine"] >= 0.75
     assert outcomes[ids[1]].decision is Decision.KEEP
