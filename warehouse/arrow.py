@@ -12,10 +12,12 @@ from typing import Any, TypeVar
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from schemas.errors import FaultError, RecordError
-from schemas.trajectory import Base
+from schemas.task import Task
+from schemas.trajectory import Base, Trajectory
 from warehouse.tables import STAMPED, TABLES, row_columns
 
 Row = TypeVar("Row", bound=Base)
@@ -27,8 +29,9 @@ _BLOCK_BYTES = 256 << 20
 def to_arrow(table: str, rows: "Sequence[Base] | pa.Table") -> pa.Table:
     """The rows of one table as Arrow, without the stamped columns.
 
-    A row that cannot be stored (a lone surrogate, an integer beyond 64 bits, NaN in a nested row) is a
-    RecordError that names it. A pa.Table is cast to the declared columns; unknown or missing ones are refused.
+    A row that cannot be stored (a lone surrogate, an integer beyond 64 bits, NaN or an infinity outside of
+    lists) is a RecordError that names it. A pa.Table is cast to the declared columns; unknown or missing ones are
+    a FaultError.
     """
     if table not in TABLES:
         raise FaultError(f"there is no table '{table}'; known: {', '.join(TABLES)}")
@@ -53,6 +56,10 @@ def _schema(table: str) -> pa.Schema:
 def _flat(table: str, rows: Sequence[Base]) -> pa.Table:
     schema = _schema(table)
     columns = [pa.array([getattr(row, field.name) for row in rows], field.type) for field in schema]
+    for field, column in zip(schema, columns, strict=True):
+        # Lists are left alone: a log-probability may well be minus infinity.
+        if pa.types.is_floating(field.type) and not pc.all(pc.is_finite(column), skip_nulls=True, min_count=0).as_py():
+            raise ValueError(f"'{field.name}' is not a finite number")
     return pa.Table.from_arrays(columns, schema=schema)
 
 
@@ -63,6 +70,7 @@ def _nested(table: str, rows: Sequence[Base]) -> pa.Table:
     lines: list[bytes] = []
     size = 0
     for row in rows:
+        _refuse_infinite(row)
         line = encoder.encode(row)
         if lines and size + len(line) > _BLOCK_BYTES:
             blocks.append(_parse(lines, size, schema))
@@ -75,6 +83,23 @@ def _nested(table: str, rows: Sequence[Base]) -> pa.Table:
     if found.num_rows != len(rows):
         raise FaultError(f"{len(rows)} rows of '{table}' became {found.num_rows}")
     return found
+
+
+def _refuse_infinite(row: Base) -> None:
+    """ValueError for NaN and infinities, which JSON text would turn into NULL."""
+    numbers: list[float | None]
+    if isinstance(row, Task):
+        numbers = [row.difficulty]
+    elif isinstance(row, Trajectory):
+        numbers = [row.outcome.score]
+        for step in row.steps:
+            numbers += (step.weight, step.reward)
+            if step.usage is not None:
+                numbers += (step.usage.cost_usd, step.usage.latency_s)
+    else:
+        raise TypeError(f"{type(row).__name__} rows are not nested")
+    if any(number is not None and not math.isfinite(number) for number in numbers):
+        raise ValueError("a number in it is not finite")
 
 
 def _parse(lines: list[bytes], size: int, schema: pa.Schema) -> pa.Table:
@@ -129,8 +154,3 @@ def from_arrow(rows: pa.Table, kind: type[Row]) -> list[Row]:
     """Structs of `kind` from a table that has exactly its fields as columns (others are ignored)."""
     names = [field.encode_name for field in msgspec.structs.fields(kind)]
     return msgspec.convert(rows.select(names).to_pylist(), list[kind])  # type: ignore[valid-type]
-
-
-def finite(value: float | None) -> float | None:
-    """`value`, or None for NaN and infinities, which JSON cannot carry."""
-    return value if value is None or math.isfinite(value) else None

@@ -13,7 +13,7 @@ threads; many processes may open the same address.
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -22,13 +22,14 @@ from typing import Any, NamedTuple, TypeVar
 import duckdb
 import pyarrow as pa
 
-from schemas.errors import LakeError, UserError
+from schemas.errors import GristmillError, LakeError, UserError
 from schemas.trajectory import Base
 from warehouse import migrations
 from warehouse.address import Address, resolve
 from warehouse.arrow import stamp, to_arrow
 from warehouse.engine import Attach, connect
 from warehouse.failures import retryable, translated
+from warehouse.files import sweep
 from warehouse.index import RowIndex, during
 from warehouse.leases import Lease, Leases
 from warehouse.locks import writer_lock
@@ -120,8 +121,25 @@ class Lake(Reads):
         if not ready:
             return dict.fromkeys(rows, 0)
         with self._lock.held():
-            added = self._retried(lambda: self._commit(by, ready, lease))
+            started = time.time()
+            try:
+                added = self._retried(lambda: self._commit(by, ready, lease))
+            except GristmillError:
+                self._tidy(ready, started)
+                raise
         return {table: added.get(table, 0) for table in rows}
+
+    def _tidy(self, tables: Iterable[str], started: float) -> None:
+        """Removes the files of a failed append, so that a full disk has room again; a failure here changes nothing."""
+        try:
+            con = self._cursor()
+            try:
+                # File times may be coarser than the clock.
+                sweep(con, self.where, tables, started - 1.0)
+            finally:
+                con.close()
+        except (duckdb.Error, OSError):
+            return
 
     def _commit(self, by: Stamp, rows: dict[str, pa.Table], lease: Lease | None) -> dict[str, int]:
         con = self._cursor()
