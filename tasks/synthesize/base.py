@@ -4,7 +4,9 @@ A draft whose gold solution does not pass repeatedly, or for which an empty or a
 dropped with the reason `unproven:<why>`; a proof that the surroundings prevented leaves the item pending.
 """
 
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import msgspec
@@ -19,6 +21,7 @@ from tasks.synthesize.prompts import template_hash
 
 if TYPE_CHECKING:
     from tasks.context import Context
+    from tasks.verify.proof import Proof
 
 
 class Draft(NamedTuple):
@@ -65,18 +68,16 @@ class Synthesizer(Operator, frozen=True, kw_only=True):
 
     def run(self, items: Sequence[Item], ctx: "Context") -> Result:
         """Drafts the tasks and keeps those that prove themselves."""
-        from tasks.verify.proof import prove
-
         made = self.draft(items, ctx)
         outcomes, pending, tasks = list(made.outcomes), list(made.pending), []
-        for item, task, evidence in made.drafts:
-            try:
-                proof = prove(task, ctx)
-            except Unavailable as error:
-                pending.append(Pending(item_id=item.id, reason=error.reason))
-                continue
+        # A proof waits for jails most of its time; the sandbox has one slot per core.
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0)), thread_name_prefix="prove") as pool:
+            proofs = list(pool.map(lambda draft: _proven(draft.task, ctx), made.drafts))
+        for (item, task, evidence), proof in zip(made.drafts, proofs, strict=True):
             known = {**evidence, "task": task.name or task.id}
-            if proof.ok:
+            if isinstance(proof, Unavailable):
+                pending.append(Pending(item_id=item.id, reason=proof.reason))
+            elif proof.ok:
                 tasks.append(task)
                 outcomes.append(keep(item, evidence=known, outputs=(task.id,)))
             else:
@@ -87,6 +88,16 @@ class Synthesizer(Operator, frozen=True, kw_only=True):
             dead=tuple(made.dead),
             pending=tuple(pending),
         )
+
+
+def _proven(task: Task, ctx: "Context") -> "Proof | Unavailable":
+    """The proof of a task, or the trouble of the surroundings that prevented it."""
+    from tasks.verify.proof import prove
+
+    try:
+        return prove(task, ctx)
+    except Unavailable as error:
+        return error
 
 
 def identified(task: Task, fingerprint: str) -> Task:

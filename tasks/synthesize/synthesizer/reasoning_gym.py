@@ -10,10 +10,9 @@ The data sets are generators: the same seed and configuration give the same item
 is (data set, configuration, seed, index) and nothing has to be downloaded or stored beside the task.
 """
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
-
-import msgspec
 
 from schemas.errors import UserError
 from schemas.ids import canonical_json, content_id, seed_for
@@ -58,6 +57,9 @@ REFUSED: dict[str, str] = {
     "string_insertion": _EVAL,
 }
 
+# How an answer of several lines is marked off from the words around it.
+_TAGGED = "Put the final answer between <answer> and </answer>."
+
 # A small configuration space repeats itself: so many draws per wanted task, then the rest is left out.
 _DRAWS = 20
 
@@ -70,7 +72,7 @@ class ReasoningGym(Synthesizer, frozen=True, kw_only=True):
     config: the data set's own options, such as {max_terms = 2}.
     seed: together with the recipe's seed it chooses the items.
     task_kind: the family name in reports.
-    instruction: what is asked about the form of the answer, after the question; empty for nothing.
+    instruction: what is asked about the form of an answer of one line, after the question; empty for nothing.
     """
 
     dataset: str
@@ -139,16 +141,19 @@ class ReasoningGym(Synthesizer, frozen=True, kw_only=True):
             "config": self.config,
             "seed": params["seed"],
             "index": params["index"],
-            "entry": msgspec.json.decode(msgspec.json.encode(entry)),
+            # Some entries hold NumPy scalars, dates and keys that are no text.
+            "entry": json.loads(json.dumps(entry, default=_plain)),
         }
-        question = render("question", question=entry["question"].strip(), instruction=self.instruction)
+        answer, lines = str(entry["answer"]), len(str(entry["answer"]).splitlines())
+        instruction = self.instruction if lines < 2 else _TAGGED
+        question = render("question", question=entry["question"].strip(), instruction=instruction)
         return Task(
             id="",
             kind=self.task_kind,
             name=f"{self.dataset}/{params['index']}",
             prompt=(Message(role="user", content=question),),
             verifier=VerifierSpec(use="reasoning_gym", spec_json=canonical_json(spec)),
-            gold=str(entry["answer"]),
+            gold=answer if lines < 2 else f"<answer>\n{answer}\n</answer>",
             provenance=Provenance(
                 dataset=f"reasoning-gym/{self.dataset}",
                 record=str(params["index"]),
@@ -156,3 +161,8 @@ class ReasoningGym(Synthesizer, frozen=True, kw_only=True):
                 licence="Apache-2.0",
             ),
         )
+
+
+def _plain(value: Any) -> Any:
+    """JSON data for what `json` does not know: the plain value of a NumPy scalar, else its text."""
+    return value.item() if hasattr(value, "item") else str(value)
