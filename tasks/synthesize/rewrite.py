@@ -91,7 +91,7 @@ def judge(original: str, rewrite: str, names: Sequence[str] = (), max_similarity
         return Judgement("lost_signature", tuple(lost))
     if lost := [span for span in map(_squeeze, _EXPRESSION.findall(original)) if span not in squeezed]:
         return Judgement("lost_expression", tuple(lost))
-    if symbols := Counter(_SYMBOL.findall(original)) - Counter(_SYMBOL.findall(rewrite)):
+    if symbols := _symbols(original) - _symbols(rewrite):
         return Judgement("lost_expression", tuple(sorted(symbols)))
     if bool(_NEGATION.search(original)) != bool(_NEGATION.search(rewrite)):
         return Judgement("lost_negation")
@@ -143,6 +143,11 @@ def _is_statement(original: str, rewrite: str) -> bool:
 
 def _stands(name: str, text: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
+
+
+def _symbols(text: str) -> Counter[str]:
+    """Operators and brackets outside of arithmetic expressions, which are compared as a whole."""
+    return Counter(_SYMBOL.findall(_EXPRESSION.sub(" ", text)))
 
 
 def _squeeze(text: str) -> str:

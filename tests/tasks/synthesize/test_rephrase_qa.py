@@ -1,0 +1,159 @@
+"""Rewrites by a teacher behind a real HTTP endpoint, judged, proven again, accounted for and counted."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from schemas.errors import UserError
+from schemas.recipe import Budget
+from schemas.vocabulary import Stage
+from tasks.operator import WorkingSet
+from tasks.synthesize.rewrite import split_prompt
+from tasks.synthesize.synthesizer.rephrase_qa import accept, task_names
+
+REPHRASE = {"use": "rephrase_qa"}
+NAMES = ["add", "is_even", "square", "celsius_to_fahrenheit"]
+ANSWERS = {
+    "Return the sum of two whole numbers a and b.": "Here is the rewritten task:\n\nAdd two whole numbers a and b "
+    "together and hand back the total.",
+    "Return True if the number n is even, otherwise False.": "Return True if n is an even number, otherwise False.",
+    "Return the square of the number n.": "Multiply n by itself 2 times.",
+}
+
+
+class Peer:
+    """An OpenAI-compatible endpoint on the loopback: it answers by the statement it is asked to rewrite."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self.status = 200
+        peer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                peer.asked.append(body)
+                self.send(*peer.answer(body))
+
+            def send(self, status: int, value: dict[str, Any]) -> None:
+                data = json.dumps(value).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_: Any) -> None:
+                return
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def answer(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        text = body["messages"][-1]["content"]
+        if self.status != 200 or "Celsius" in text:
+            return max(self.status, 400), {"error": {"message": "not today", "type": "invalid_request_error"}}
+        reply = next(answer for statement, answer in ANSWERS.items() if statement in text)
+        choice = {"index": 0, "message": {"role": "assistant", "content": reply}, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 40, "completion_tokens": 12, "total_tokens": 52}
+        known = {"id": "c", "object": "chat.completion", "created": 0, "model": "m"}
+        return 200, {**known, "choices": [choice], "usage": usage}
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    started = Peer()
+    yield started
+    started.server.shutdown()
+    started.server.server_close()
+
+
+@pytest.fixture
+def seeds(run_entry: Callable[..., Any]) -> WorkingSet:
+    """Four proven program tasks."""
+    ran = run_entry(Stage.SYNTHESIZE, {"use": "programs", "names": NAMES})
+    assert ran.report.reasons == {"ok": 4}
+    return ran.after
+
+
+def teacher(peer: Peer, **more: Any) -> dict[str, Any]:
+    return {"use": "openai", "base_url": peer.url, "model": "m", "attempts": 1, **more}
+
+
+def test_faithful_rewrites_become_tasks_and_the_others_are_counted(
+    run_entry: Callable[..., Any], peer: Peer, seeds: WorkingSet
+) -> None:
+    ran = run_entry(Stage.SYNTHESIZE, REPHRASE, seeds, teacher=teacher(peer))
+    assert ran.report.reasons == {"ok": 1, "too_similar": 1, "added_number": 1, "rejected": 1}
+    assert (ran.report.n_seen, ran.report.n_kept, ran.report.n_dropped, ran.report.n_dead) == (4, 1, 2, 1)
+    lake = ran.ctx.lake
+    (new,) = lake.tasks([ref for ref in ran.after.tasks if ref not in seeds.tasks])
+    (old,) = lake.tasks(new.parents)
+    assert old.name == new.name == "add"
+    statement, rest = split_prompt(old.prompt[0].content)
+    assert statement in ANSWERS
+    assert new.prompt[0].content == f"Add two whole numbers a and b together and hand back the total.{rest}"
+    assert (new.verifier, new.gold) == (old.verifier, old.gold)
+    rows = lake.sql("select status, count(*) as n from requests group by status order by status").to_pylist()
+    assert rows == [{"status": "ok", "n": 3}, {"status": "rejected", "n": 1}]
+    (letter,) = lake.sql("select reason, retry from dead_letters").to_pylist()
+    assert letter == {"reason": "rejected", "retry": True}
+    asked = len(peer.asked)
+    again = run_entry(Stage.SYNTHESIZE, REPHRASE, seeds, teacher=teacher(peer))
+    assert again.after == ran.after
+    assert len(peer.asked) == asked + 1, "only the failed call is made again"
+
+
+def test_what_the_budget_refuses_stays_pending_and_is_done_by_the_next_run(
+    run_entry: Callable[..., Any], peer: Peer, seeds: WorkingSet
+) -> None:
+    entry = {**REPHRASE, "limit": 1, "rewrites": 3}
+    stopped = run_entry(Stage.SYNTHESIZE, entry, seeds, teacher=teacher(peer), budget=Budget(calls=0))
+    assert stopped.report.reasons == {"pending:budget": 3}
+    assert peer.asked == []
+    done = run_entry(Stage.SYNTHESIZE, entry, seeds, teacher=teacher(peer))
+    assert done.report.n_pending == 0
+    assert len(peer.asked) == 3
+    assert len({body["seed"] for body in peer.asked}) == 3
+
+
+def test_the_request_holds_the_statement_and_nothing_of_the_hidden_tests(
+    run_entry: Callable[..., Any], peer: Peer, seeds: WorkingSet
+) -> None:
+    run_entry(Stage.SYNTHESIZE, {**REPHRASE, "max_tokens": 33}, seeds, teacher=teacher(peer))
+    for body in peer.asked:
+        assert body["max_tokens"] == 33
+        assert "def " not in body["messages"][0]["content"]
+        assert "expected" not in json.dumps(body)
+
+
+def test_kinds_choose_the_tasks(run_entry: Callable[..., Any], peer: Peer, seeds: WorkingSet) -> None:
+    ran = run_entry(Stage.SYNTHESIZE, {**REPHRASE, "kinds": ["arithmetic"]}, seeds, teacher=teacher(peer))
+    assert (ran.report.n_seen, ran.report.n_in) == (4, 0)
+
+
+def test_another_teacher_is_another_operator_and_none_is_refused(
+    run_entry: Callable[..., Any], peer: Peer, seeds: WorkingSet
+) -> None:
+    first = run_entry(Stage.SYNTHESIZE, {**REPHRASE, "limit": 1}, seeds, teacher=teacher(peer))
+    other = run_entry(Stage.SYNTHESIZE, {**REPHRASE, "limit": 1, "teacher": teacher(peer, model="m2")}, seeds)
+    assert len(peer.asked) == 2
+    assert first.after != other.after
+    with pytest.raises(UserError, match="no teacher"):
+        run_entry(Stage.SYNTHESIZE, REPHRASE, seeds)
+
+
+def test_the_names_of_a_task_are_its_functions_and_parameters(run_entry: Callable[..., Any], seeds: WorkingSet) -> None:
+    ran = run_entry(Stage.SYNTHESIZE, {"use": "programs", "names": ["two_sum"]})
+    (task,) = ran.ctx.lake.tasks(ran.after.tasks)
+    assert task_names(task) == ["two_sum", "numbers", "target"]
+    made = accept(task, "Find where in numbers the pair lies that adds up to target.")
+    assert isinstance(made, tuple)
+    assert made[0] == "lost_number"
