@@ -3,15 +3,16 @@
 import os
 import queue
 import sys
+import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from schemas.errors import FaultError, Unavailable
 from tasks.sandbox import bwrap, cgroup, interpreter, leases, seccomp
-from tasks.sandbox.jail import Ended, Jail, Slot, unsafe_command
-from tasks.sandbox.protocol import calls_request
+from tasks.sandbox.jail import Ended, Jail, Slot
+from tasks.sandbox.protocol import Place, calls_request
 from tasks.sandbox.reading import read_calls
 from tasks.sandbox.results import Call, Limits, RunKind
 from tasks.sandbox.state import state_dir
@@ -32,7 +33,6 @@ class Backend:
         lease: leases.Lease | None,
     ) -> None:
         self.python, self.backend, self.mode, self._binary, self._lease = python, backend, mode, binary, lease
-        self.shared = mode != "unsafe" and os.geteuid() != 0
         self._pid = os.getpid()
         self._program = seccomp.program() if mode != "unsafe" else b""
         self._slots: queue.SimpleQueue[Slot] = queue.SimpleQueue()
@@ -90,18 +90,32 @@ class Backend:
 
     def _command(self, slot: Slot, limits: Limits, seccomp_fd: int, info_fd: int) -> list[str]:
         if self.mode == "unsafe":
-            return [*unsafe_command(self.python.python, Path(self.python.runner), limits)]
-        outer = bwrap.argv(self._binary, self.python.root, limits, slot.uid, seccomp_fd, info_fd, shared=self.shared)
+            return [self.python.python, *_FLAGS, self.python.runner]
+        outer = bwrap.argv(self._binary, self.python.root, limits, slot.uid, seccomp_fd, info_fd)
         return [*outer, self.python.python, *_FLAGS, self.python.runner]
 
-    def run(self, request: bytes, limits: Limits, load_s: float, span_s: float, frame_limit: int) -> Ended:
-        """One jail. Once more when it could not even start: that is never the candidate's doing."""
-        with self._slot() as slot:
+    @contextmanager
+    def _place(self, slot: Slot) -> Iterator[Place]:
+        """The folder that the runner works in: the jail's own /tmp, or without a jail one that is removed after."""
+        if self.mode != "unsafe":
+            yield Place(own_uid=slot.uid is not None)
+        else:
+            with tempfile.TemporaryDirectory(prefix="gristmill-unsafe-") as folder:
+                yield Place(folder, contained=False)
+
+    def run(
+        self, request: Callable[[Place], bytes], limits: Limits, load_s: float, span_s: float, frame_limit: int
+    ) -> Ended:
+        """One jail. Once more when it could not even start: that is never the candidate's doing.
+
+        request: makes the request, given where the runner works.
+        """
+        with self._slot() as slot, self._place(slot) as place:
             for _ in range(2):
                 if slot.group is not None:
                     slot.group.limit(limits)
                 jail = Jail(slot, limits, lambda code, info: self._command(slot, limits, code, info), self._program)
-                ended = jail.run(request, lambda loaded: span_s if loaded else load_s, frame_limit)
+                ended = jail.run(request(place), lambda loaded: span_s if loaded else load_s, frame_limit)
                 if ended.started:
                     break
             return ended
@@ -109,7 +123,11 @@ class Backend:
     def prove(self) -> None:
         """One run whose answer shows that the protections are in place; Unavailable when they are not."""
         limits = Limits(wall_s=30.0)
-        request = calls_request(_PROBE, [Call(entry="probe")], limits, None, shared=self.shared, stop_on_timeout=True)
+        calls = [Call(entry="probe")]
+
+        def request(place: Place) -> bytes:
+            return calls_request(_PROBE, calls, limits, None, place, stop_on_timeout=True)
+
         found = read_calls(self.run(request, limits, 30.0, 60.0, 1 << 16), 1, limits, self.mode).results[0]
         if found.kind is not RunKind.OK:
             raise Unavailable("sandbox", f"bubblewrap does not work here: {found.detail or found.reason}. {_HINT}")
@@ -130,22 +148,24 @@ _HINT = (
 )
 
 _PROBE = """
-import os
-def _refused(action, *errors):
+import os, socket
+
+def refused(action, *arguments):
     try:
-        action()
+        action(*arguments)
     except OSError:
         return True
     return False
+
 def probe():
+    host = {"root", "home", "usr", "var", "etc", "sys", "run", "mnt", "srv", "boot", "media"}
     return {
         "user id": os.getuid() == 1000,
         "first process": os.getppid() == 1,
-        "read-only root": _refused(lambda: os.mkdir("/x")),
-        "no host files": sorted(os.listdir("/")) == ["dev", "lib64", "opt", "proc", "tmp", "work"]
-            or not set(os.listdir("/")) & {"root", "home", "usr", "var", "etc", "sys", "run", "mnt", "srv"},
-        "system call filter": _refused(lambda: os.chroot("/tmp")) and _refused(lambda: os.memfd_create("x")),
-        "environment": sorted(os.environ) == ["HOME", "LANG", "LD_LIBRARY_PATH", "PWD", "PYTHONHASHSEED"]
-            or not [name for name in os.environ if name.startswith(("GRISTMILL", "PATH", "AWS", "OPENAI"))],
+        "read-only root": refused(os.mkdir, "/x") and refused(open, "/dev/x", "w"),
+        "no host files": not host & set(os.listdir("/")) and not os.listdir("/proc"),
+        "system call filter": refused(os.chroot, "/tmp") and refused(os.memfd_create, "x"),
+        "no network": refused(socket.socket, socket.AF_INET, socket.SOCK_DGRAM),
+        "environment": {"HOME", "LANG", "LD_LIBRARY_PATH", "LD_BIND_NOW", "PWD", "PYTHONHASHSEED"} >= set(os.environ),
     }
 """

@@ -100,80 +100,25 @@ def find(state: Path) -> Bwrap:
     raise Unavailable("sandbox", f"No bubblewrap of version 0.8 or newer was found. {_FIX}")
 
 
-def argv(
-    bwrap: str, root: Path, limits: Limits, uid: int | None, seccomp_fd: int, info_fd: int, *, shared: bool
-) -> list[str]:
-    """The command up to the program to run: setpriv, prlimit, bwrap.
+def argv(bwrap: str, root: Path, limits: Limits, uid: int | None, seccomp_fd: int, info_fd: int) -> list[str]:
+    """The command up to the program to run: for root setpriv to the slot's own `uid`, then bwrap.
 
-    uid: the slot's own user id (root only). shared: an ordinary user's jails share one id, so the number of
-    processes cannot be limited from outside; the program inside does it in its own user namespace.
-    The whole is started with an empty environment: clearing it only inside would leave it readable in /proc.
+    The whole is started with an empty environment: clearing it only inside would leave it readable in /proc. There
+    is no /proc inside, and /dev is four device files on a read-only root; only /tmp can be written, and is sized.
     """
-    command = ["/usr/bin/setpriv", "--no-new-privs", "--inh-caps=-all"]
+    command: list[str] = []
     if uid is not None:
-        command += [f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
-    cpu, memory = max(1, -int(-limits.cpu_s // 1)), limits.memory_mb << 20
-    command += [
-        "/usr/bin/prlimit",
-        f"--as={memory}:{memory}",
-        f"--cpu={cpu}:{cpu}",
-        f"--fsize={limits.file_mb << 20}:{limits.file_mb << 20}",
-        f"--nofile={limits.files}:{limits.files}",
-        "--core=0:0",
-        "--memlock=0:0",
-        "--msgqueue=0:0",
-        "--sigpending=256:256",
-    ]
-    if not shared:
-        # The jail's own first processes belong to the same id.
-        command.append(f"--nproc={limits.processes + 2}:{limits.processes + 2}")
-    command += [
-        bwrap,
-        "--unshare-user",
-        "--unshare-all",
-        "--disable-userns",
-        "--die-with-parent",
-        "--new-session",
-        "--as-pid-1",
-        "--cap-drop",
-        "ALL",
-        "--clearenv",
-        "--hostname",
-        "jail",
-        "--uid",
-        "1000",
-        "--gid",
-        "1000",
-        "--ro-bind",
-        str(root),
-        "/",
-    ]
+        command += ["/usr/bin/setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
+        command += ["--no-new-privs", "--inh-caps=-all"]
+    command += [bwrap, "--unshare-user", "--unshare-all", "--disable-userns", "--die-with-parent", "--new-session"]
+    command += ["--as-pid-1", "--cap-drop", "ALL", "--clearenv", "--hostname", "jail", "--uid", "1000", "--gid", "1000"]
+    command += ["--ro-bind", str(root), "/"]
     for device in ("null", "zero", "urandom", "random"):
         command += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
-    command += [
-        "--size",
-        str(limits.disk_mb << 20),
-        "--tmpfs",
-        "/tmp",  # noqa: S108
-        "--remount-ro",
-        "/",
-        "--seccomp",
-        str(seccomp_fd),
-        "--info-fd",
-        str(info_fd),
-        "--setenv",
-        "LD_LIBRARY_PATH",
-        "/opt/python/lib",
-        "--setenv",
-        "PYTHONHASHSEED",
-        str(limits.hash_seed),
-        "--setenv",
-        "HOME",
-        "/work",
-        "--setenv",
-        "LANG",
-        "C.UTF-8",
-        "--chdir",
-        "/",
-    ]
+    command += ["--size", str(limits.disk_mb << 20), "--tmpfs", "/tmp", "--remount-ro", "/"]  # noqa: S108
+    command += ["--seccomp", str(seccomp_fd), "--info-fd", str(info_fd), "--chdir", "/"]
+    # LD_BIND_NOW: what is linked before the first fork is not linked again in every fork.
+    inside = {"LD_LIBRARY_PATH": "/opt/python/lib", "LD_BIND_NOW": "1", "HOME": "/work", "LANG": "C.UTF-8"}
+    for name, value in {**inside, "PYTHONHASHSEED": str(limits.hash_seed)}.items():
+        command += ["--setenv", name, value]
     return command

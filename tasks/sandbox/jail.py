@@ -10,14 +10,14 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import msgspec
 
 from tasks.sandbox import processes
 from tasks.sandbox.cgroup import Cgroup
+from tasks.sandbox.protocol import BOUNDED
 from tasks.sandbox.pump import Pump, pull
 from tasks.sandbox.results import Limits
 
@@ -56,7 +56,7 @@ class Jail:
         self.slot, self.limits = slot, limits
         self._command, self._program = command, program
         self._ended = Ended()
-        self._child = self._child_fd = -1
+        self._child = self._child_fd = self._outer = -1
         self._kills = 0
         self._fds: list[int] = []
 
@@ -70,9 +70,9 @@ class Jail:
         try:
             process, pipes = self._spawn()
             if self._ready(process, pipes):
-                self._exchange(process, pipes, request, deadline, frame_limit)
+                self._exchange(pipes, request, deadline, frame_limit)
             else:
-                process.kill()
+                _kill(self._outer)
                 self._ended.stderr += pull(pipes["err"], wait_s=0.1)
         finally:
             if process is not None:
@@ -106,8 +106,9 @@ class Jail:
             pass_fds=(result_w, info_w, code_r),
             env={},
             cwd="/",
-            start_new_session=False,
         )
+        self._outer = os.pidfd_open(process.pid)
+        self._fds.append(self._outer)
         for fd in (in_r, out_w, err_w, result_w, info_w, code_r):
             self._close(fd)
         return process, {"in": in_w, "out": out_r, "err": err_r, "result": result_r, "info": info_r}
@@ -136,26 +137,24 @@ class Jail:
 
     def _exchange(
         self,
-        process: "subprocess.Popen[bytes]",
         pipes: dict[str, int],
         request: bytes,
         deadline: Callable[[bool], float],
         frame_limit: int,
     ) -> None:
-        self._ended.started = True
-        outer = os.pidfd_open(process.pid)
-        self._fds.append(outer)
         pump = Pump(
             {name: pipes[name] for name in ("out", "err", "result")},
             pipes["in"],
-            outer,
+            self._outer,
             request,
             self.limits.output_kb << 10,
             frame_limit,
             self._close,
         )
         self._ended.killed = pump.run(deadline, self._over if self.slot.group is None else None)
-        self._ended.frames = pump.frames
+        # The runner's first frame says that its limits hold; without it, nothing of the candidate has run.
+        self._ended.started = pump.frames[:1] == [BOUNDED]
+        self._ended.frames = pump.frames[1:]
         self._ended.stdout, self._ended.stderr = bytes(pump.caught["out"]), bytes(pump.caught["err"])
 
     def _over(self) -> str:
@@ -166,13 +165,9 @@ class Jail:
 
     def _end(self, process: "subprocess.Popen[bytes]") -> None:
         """Waits for a natural end where nothing was killed, kills otherwise, and waits until all is gone."""
-        if self._ended.killed or not self._ended.started:
-            process.kill()
-            if self._child_fd >= 0:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    signal.pidfd_send_signal(self._child_fd, signal.SIGKILL)
-        elif not _finished(os.pidfd_open(process.pid), 5.0, close=True):
-            process.kill()
+        if self._ended.killed or not self._ended.started or not _finished(self._outer, 5.0):
+            _kill(self._child_fd)
+            _kill(self._outer)
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = self._ended.exit = os.waitstatus_to_exitcode(status)
         self._ended.cpu_s = used.ru_utime + used.ru_stime
@@ -182,17 +177,14 @@ class Jail:
                 self._ended.out_of_memory = self.slot.group.kills() > self._kills
 
 
-def _finished(pidfd: int, seconds: float, *, close: bool = False) -> bool:
+def _kill(pidfd: int) -> None:
+    # Not Popen.kill: it would reap the process, and with it the account of what it used.
+    if pidfd >= 0:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+
+
+def _finished(pidfd: int, seconds: float) -> bool:
     waiting = select.poll()
     waiting.register(pidfd, select.POLLIN)
-    try:
-        return bool(waiting.poll(seconds * 1000))
-    finally:
-        if close:
-            os.close(pidfd)
-
-
-def unsafe_command(python: str, runner: Path, limits: Limits) -> Sequence[str]:
-    """The command without a jail: limits only. For machines without bubblewrap, on the user's explicit wish."""
-    memory = limits.memory_mb << 20
-    return ["/usr/bin/prlimit", f"--as={memory}:{memory}", "--core=0:0", python, "-s", "-S", "-B", str(runner)]
+    return bool(waiting.poll(seconds * 1000))

@@ -7,15 +7,25 @@ results for one call, NaN, numbers out of range, nesting too deep, too long) mak
 
 import marshal
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from schemas.errors import UserError
 from tasks.sandbox.results import Call, Limits
+from tasks.sandbox.rlimits import cpu_seconds, table
 
 MAX_DEPTH = 100
-_WORK, _SCRIPT = "/tmp/work", "/tmp/main.py"  # noqa: S108
+BOUNDED = (b"J", b"[-5]")
+INSIDE = "/tmp"  # noqa: S108
+
+
+class Place(NamedTuple):
+    """Where a runner works: its folder, whether it has a user id of its own, whether there is a jail around it."""
+
+    folder: str = INSIDE
+    own_uid: bool = False
+    contained: bool = True
 
 
 class Forged(Exception):
@@ -36,15 +46,14 @@ def _files(files: Mapping[str, str | bytes] | None) -> list[tuple[str, bytes]]:
     ]
 
 
-def _request(limits: Limits, code: str, files: Mapping[str, str | bytes] | None, *, shared: bool) -> dict[str, Any]:
+def _request(limits: Limits, code: str, files: Mapping[str, str | bytes] | None, place: Place) -> dict[str, Any]:
     return {
         "code": code.encode("utf-8", "backslashreplace").decode(),
         "files": _files(files),
         "wall": float(limits.wall_s),
-        "cpu": max(1, -int(-limits.cpu_s // 1)),
-        "folder": _WORK,
-        # An ordinary user's jails share one user id; inside its own user namespace each can count for itself.
-        "processes": limits.processes + 1 if shared else 0,
+        "cpu": cpu_seconds(limits),
+        "limits": table(limits, own_uid=place.own_uid) if place.contained else [],
+        "folder": f"{place.folder}/work",
     }
 
 
@@ -53,12 +62,12 @@ def calls_request(
     calls: Sequence[Call],
     limits: Limits,
     files: Mapping[str, str | bytes] | None,
+    place: Place,
     *,
-    shared: bool,
     stop_on_timeout: bool,
 ) -> bytes:
     """The request for a fork per call. UserError when the inputs are not JSON data."""
-    request = _request(limits, code, files, shared=shared) | {
+    request = _request(limits, code, files, place) | {
         "mode": "calls",
         "calls": [(call.entry, list(call.args), dict(call.kwargs)) for call in calls],
         "value_limit": limits.value_kb << 10,
@@ -75,15 +84,17 @@ def script_request(
     stdin: str | bytes,
     limits: Limits,
     files: Mapping[str, str | bytes] | None,
+    place: Place,
     *,
-    shared: bool,
     collect: int,
 ) -> bytes:
     """The request for one script; collect: how many bytes of files to send back."""
     data = stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin
-    request = _request(limits, code, files, shared=shared)
+    request = _request(limits, code, files, place)
     return marshal.dumps(
-        request | {"mode": "script", "stdin": data, "script": _SCRIPT, "collect": collect, "value_limit": 0}, 2
+        request
+        | {"mode": "script", "stdin": data, "script": f"{place.folder}/main.py", "collect": collect, "value_limit": 0},
+        2,
     )
 
 

@@ -52,7 +52,7 @@ class Pump:
         gone = False
         while self._names:
             now = time.monotonic()
-            left = deadline(bool(self.frames)) - (now - start)
+            left = deadline(len(self.frames) > 1) - (now - start)
             if left <= 0:
                 return "wall"
             if over is not None and now - sampled >= TICK_S:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from schemas.errors import Unavailable
 from tasks.sandbox.backend import Backend
-from tasks.sandbox.protocol import calls_request, script_request
+from tasks.sandbox.protocol import Place, calls_request, script_request
 from tasks.sandbox.reading import read_calls, read_script
 from tasks.sandbox.results import Call, CallResults, Limits, RunResult
 
@@ -77,7 +77,10 @@ class Sandbox:
         stop_on_timeout: after a call that ran out of time the rest is skipped. Raises UserError for inputs that are
         not JSON data; trouble of the surroundings is a result of kind infrastructure.
         """
-        request = calls_request(code, calls, limits, files, shared=self._box.shared, stop_on_timeout=stop_on_timeout)
+
+        def request(place: Place) -> bytes:
+            return calls_request(code, calls, limits, files, place, stop_on_timeout=stop_on_timeout)
+
         span = min(limits.total_s, limits.wall_s * (len(calls) + 1) + _GRACE_S)
         ended = self._box.run(request, limits, limits.wall_s, span, (limits.value_kb << 10) + 4096)
         return read_calls(ended, len(calls), limits, self.mode)
@@ -95,9 +98,11 @@ class Sandbox:
 
         collect: hand back the regular files that the folder holds afterwards (up to limits.disk_mb in all).
         """
-        request = script_request(
-            code, stdin, limits, files, shared=self._box.shared, collect=limits.disk_mb << 20 if collect else 0
-        )
+        most = limits.disk_mb << 20 if collect else 0
+
+        def request(place: Place) -> bytes:
+            return script_request(code, stdin, limits, files, place, collect=most)
+
         span = min(limits.total_s, limits.wall_s + _GRACE_S + (10.0 if collect else 0.0))
         ended = self._box.run(request, limits, span, span, (limits.file_mb << 20) + 4096)
         return read_script(ended, limits, self.mode)
