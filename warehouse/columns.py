@@ -36,13 +36,16 @@ def _columns(rows: Sequence[msgspec.Struct], kind: type[msgspec.Struct]) -> dict
 
 def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """One column. An empty tuple is an empty list, None is NULL."""
-    missing = values.count(None)
-    if missing == len(values):
-        return pa.nulls(len(values), kind)
+    first = values[0]
+    if not isinstance(first, tuple | float) and values.count(first) == len(values):
+        if first is None:
+            return pa.nulls(len(values), kind)
+        if isinstance(first, str | bool):
+            return pa.repeat(pa.scalar(first, kind), len(values))
     if pa.types.is_struct(kind):
-        return _structs(values, kind, missing)
+        return _structs(values, kind, values.count(None))
     if pa.types.is_list(kind):
-        return _lists(values, kind, missing)
+        return _lists(values, kind, values.count(None))
     if pa.types.is_floating(kind) and not all(value is None or math.isfinite(value) for value in values):
         raise ValueError("a number that is not finite")
     return pa.array(values, kind)
