@@ -1,7 +1,7 @@
 """The calls of a trajectory and what came back: which failed, and which were Python that can be run again.
 
 Two forms occur. A tool call stands in an agent step with its result beside it (or, in some sources, in the
-environment step that follows). A code call is the one fenced Python block of an agent step's text, answered by
+environment step that follows). A code call is the last fenced Python block of an agent step's text, answered by
 the environment step that follows.
 """
 
@@ -27,10 +27,11 @@ _CODE_ARGUMENTS = ("code", "source", "script", "content", "command", "input")
 
 FENCE = re.compile(r"^```(?:python|py|python3)[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL | re.IGNORECASE)
 
-# What an error looks like where a source does not say: the interpreter's own traces, an exit code, an error
-# as the first or last word of the output. Text that only mentions an error in passing must not match.
+# What an error looks like where a source does not say: the code harness's own words, the interpreter's traces, an
+# exit code, an error as the first or last word of the output. Text that mentions one in passing must not match.
 _ERROR = re.compile(
-    r"^Traceback \(most recent call last\)"
+    r"\AThe program ended with an error:"
+    r"|^Traceback \(most recent call last\)"
     r"|^-{20,}\n\w+(?:Error|Exception|Interrupt)\b"
     r"|^(?:\w+\.)*\w*(?:Error|Exception)(?::.*)?\s*\Z"
     r"|\A\s*(?:Error|ERROR|Exception)\b[: ]"
@@ -85,9 +86,9 @@ def code_of(call: ToolCall) -> str | None:
 
 
 def fenced_code(step: Step) -> str | None:
-    """The one fenced Python block in the step's text, or None when there is none or more than one."""
+    """The last fenced Python block in the step's text, which is the one that a code harness runs; None without any."""
     blocks = FENCE.findall(text_of(step.content))
-    return blocks[0] if len(blocks) == 1 else None
+    return blocks[-1] if blocks else None
 
 
 def call_outcomes(trajectory: Trajectory, python_tools: frozenset[str] = PYTHON_TOOLS) -> list[CallOutcome]:

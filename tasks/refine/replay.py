@@ -21,6 +21,8 @@ Session = Literal["script", "notebook"]
 
 # What interactive sessions and harnesses put around a call's own output.
 _PROMPT = re.compile(r"^(?:Out|In) ?\[\d+\]: ?", re.MULTILINE)
+# So many characters of a cut record say where the program's own output begins.
+_SURE = 40
 _SPACE = re.compile(r"\s+")
 
 
@@ -61,10 +63,15 @@ def replay(calls: Sequence[CallOutcome], session: Session, ctx: "Context") -> Re
 def same_output(recorded: str, printed: str) -> bool:
     """Whether the record is what was printed, apart from white space, prompts and notes of the harness around it.
 
-    A program that prints nothing matches a record without output or with a note only ("no output").
+    A program that prints nothing matches a record without output or with a note only ("no output"). A record that
+    was cut ("…") is compared up to the cut.
     """
     plain = _SPACE.sub(" ", _PROMPT.sub("", recorded)).strip()
     wanted = _SPACE.sub(" ", printed).strip()
+    head, cut, _ = plain.partition("…")
+    if cut and len(wanted) > len(head):
+        start = head.find(wanted[:_SURE])
+        return start >= 0 and wanted.startswith(head[start:].rstrip())
     # Whole words only: a printed 1 is not the recorded 12.
     return f" {wanted} " in f" {plain} " if wanted else not _PROMPT.search(recorded)
 

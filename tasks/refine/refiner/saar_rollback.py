@@ -136,10 +136,11 @@ def _with_action(old: Step, new: Step) -> Step:
         return msgspec.structs.replace(
             new, content=old.content, reasoning=old.reasoning, usage=None, timestamp=old.timestamp
         )
-    block = FENCE.search(text_of(new.content))
-    assert block is not None
-    text = FENCE.sub(lambda _: block.group(0), text_of(old.content), count=1)
-    return msgspec.structs.replace(new, content=text_part(text), reasoning=old.reasoning, usage=None)
+    text = text_of(old.content)
+    *_, was = FENCE.finditer(text)
+    *_, block = FENCE.finditer(text_of(new.content))
+    swapped = text[: was.start()] + block.group(0) + text[was.end() :]
+    return msgspec.structs.replace(new, content=text_part(swapped), reasoning=old.reasoning, usage=None)
 
 
 def _renumber(steps: Sequence[Step]) -> list[Step]:

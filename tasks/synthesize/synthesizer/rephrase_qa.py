@@ -111,11 +111,13 @@ class RephraseQa(Synthesizer, frozen=True, kw_only=True):
         accounts = []
         for item, seed, reply in zip(items, seeds, ctx.client.complete_all(self._teacher(ctx), asked), strict=True):
             if isinstance(reply, CallFailure):
-                accounts.append(reply.account())
+                if reply.attempts:
+                    accounts.append(reply.account())
                 if reply.pending:
                     pending.append(Pending(item_id=item.id, reason=reply.cause.value))
                 else:
-                    letters.append(dead(item, Stage.SYNTHESIZE, reply.cause.value, reply.describe(), retry=True))
+                    first, told = reply.first_cause.value, reply.describe()
+                    letters.append(dead(item, Stage.SYNTHESIZE, first, told, source=reply.endpoint, retry=True))
                 continue
             accounts.append(reply.account(item.id))
             made = accept(seed, reply.text, self.max_similarity)

@@ -77,14 +77,19 @@ def test_a_fenced_block_fails_through_the_environment_step_after_it() -> None:
             said(Source.USER, "go"),
             block,
             Step(source=Source.ENVIRONMENT, results=(ToolResult(content=text_part("boom"), is_error=True),)),
-            said(Source.AGENT, "Two blocks are no single call.\n```python\n1\n```\n```python\n2\n```"),
-            said(Source.ENVIRONMENT, TRACE),
+            said(Source.AGENT, "Only the last block was run.\n```python\n1\n```\n```python\n2\n```"),
+            said(Source.ENVIRONMENT, "The program printed:\n(nothing)\n\nReply with the final answer only."),
+            said(Source.AGENT, "Never run.\n```python\n3\n```"),
+            block,
+            said(Source.ENVIRONMENT, "The program ended with an error:\nit was stopped: timeout"),
             block,
         ),
     )
     calls = call_outcomes(run)
     assert [(c.step, c.call_id, c.code, c.failed, c.result_step) for c in calls] == [
-        (1, None, "print(1 / 0)\n", True, 2)
+        (1, None, "print(1 / 0)\n", True, 2),
+        (3, None, "2\n", False, 4),
+        (6, None, "print(1 / 0)\n", True, 7),
     ]
 
 

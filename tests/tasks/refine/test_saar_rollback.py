@@ -200,3 +200,6 @@ def test_outputs_are_compared_by_whole_words() -> None:
     assert not same_output("17", "7")
     assert not same_output("a b", "a  c")
     assert not same_output("Out[1]: 7", "")
+    long = "".join(f"line {k}\n" for k in range(200))
+    assert same_output(f"The program printed:\n{long[:800]} …\n\nReply with the final answer only.", long)
+    assert not same_output(f"The program printed:\n{long[:800]} …", long.replace("line 50", "line 51"))
