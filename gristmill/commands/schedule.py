@@ -1,5 +1,6 @@
 """Scheduled refreshes: deploy a recipe with a cron line, and serve what is deployed."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -43,9 +44,20 @@ def serve(
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many refreshes may run at once.")] = 1,
 ) -> None:
     """Run the deployed refreshes of this lake on their schedules, until stopped."""
+    import os
+    from contextlib import nullcontext
+
+    from gristmill.output import err
+    from gristmill.prefect_server import server
     from gristmill.surroundings import prepare
 
     prepare(lake)
-    from flows.deployment import serve as serve_deployments
+    given = os.environ.get("PREFECT_API_URL")
+    with nullcontext(given) if given else server(Path(os.environ["PREFECT_HOME"])) as api:
+        os.environ["PREFECT_API_URL"] = str(api)
+        from flows.deployment import serve as serve_deployments
 
-    serve_deployments(limit)
+        err.print(
+            f"Serving the schedules of {lake}; runs are shown at {str(api).removesuffix('/api')}. Stop with Ctrl-C."
+        )
+        serve_deployments(limit)
