@@ -33,7 +33,7 @@ def _why(ended: Ended, limits: Limits) -> CallResult:
         return CallResult(kind=kind, reason=reason, detail=detail)
     if ended.out_of_memory:
         return CallResult(kind=RunKind.MEMORY, reason="memory", detail="killed for memory")
-    if ended.exit == 137 and ended.cpu_s >= limits.cpu_s - 0.1:
+    if ended.exit == 137 and ended.cpu_s >= limits.cpu_s / 2:
         return CallResult(kind=RunKind.CPU, reason="cpu", detail=f"killed at the CPU limit of {limits.cpu_s} s")
     detail = f"the process ended (status {ended.exit}) before it reported"
     return CallResult(kind=RunKind.ERROR, reason="exited", detail=detail)

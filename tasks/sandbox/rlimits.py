@@ -22,8 +22,8 @@ def cpu_seconds(limits: Limits) -> int:
     return max(1, -int(-limits.cpu_s // 1))
 
 
-def table(limits: Limits, *, own_uid: bool) -> list[tuple[int, int]]:
-    """(resource, value) pairs for setrlimit.
+def table(limits: Limits, *, own_uid: bool) -> list[tuple[int, int, int]]:
+    """(resource, soft, hard) for setrlimit.
 
     own_uid: the jail has a user id of its own, so that its processes can be counted on any kernel.
     """
@@ -42,4 +42,7 @@ def table(limits: Limits, *, own_uid: bool) -> list[tuple[int, int]]:
     if own_uid or _counts_per_namespace():
         # The jail's own first processes count too.
         wanted[resource.RLIMIT_NPROC] = limits.processes + 2
-    return [(int(kind), value) for kind, value in wanted.items()]
+    # One second between SIGXCPU and SIGKILL, so that the signal says which limit it was.
+    return [
+        (int(kind), value, value + 1 if kind == resource.RLIMIT_CPU else value) for kind, value in wanted.items()
+    ]

@@ -141,7 +141,7 @@ def _ended(status: int, timed_out: bool, cpu_before: float, cpu_limit: int) -> t
     if posix.WIFSIGNALED(status):
         number = posix.WTERMSIG(status)
         used = sum(posix.times()[2:4]) - cpu_before
-        if number == _signal.SIGXCPU or (number == _signal.SIGKILL and used >= cpu_limit - 0.1):
+        if number == _signal.SIGXCPU or (number == _signal.SIGKILL and used >= cpu_limit / 2):
             return "cpu", "cpu", f"killed at the CPU limit of {cpu_limit} s"
         if number == _signal.SIGKILL:
             return "error", "killed", "killed by signal 9"
@@ -322,8 +322,8 @@ def _main() -> None:
     request = marshal.loads(data)  # noqa: S302
     import resource
 
-    for kind, value in request["limits"]:
-        resource.setrlimit(kind, (value, value))
+    for kind, soft, hard in request["limits"]:
+        resource.setrlimit(kind, (soft, hard))
     _send(fd, b"J", b"[-5]")
     null = posix.open("/dev/null", posix.O_RDWR)
     posix.dup2(null, 0)

@@ -22,6 +22,7 @@ _X32_BIT = 0x40000000
 # CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET.
 _CLONE_NAMESPACES = 0x80 | 0x20000 | 0x2000000 | 0x4000000 | 0x8000000 | 0x10000000 | 0x20000000 | 0x40000000
 _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
+_PR_SET_PDEATHSIG = 1
 _TIOCSTI, _TIOCLINUX, _TIOCSETD = 0x5412, 0x541C, 0x5423
 
 
@@ -30,6 +31,7 @@ class _Arch(NamedTuple):
     clone: int
     sockets: tuple[int, int]
     ioctl: int
+    prctl: int
     denied: tuple[int, ...]
 
 
@@ -44,7 +46,7 @@ _BOTH = {
 _SHARED = tuple(number for group in _BOTH.values() for number in group)
 
 # fmt: off
-_X86_64 = _Arch(0xC000003E, 56, (41, 53), 16, (
+_X86_64 = _Arch(0xC000003E, 56, (41, 53), 16, 157, (
     250, 248, 249,                          # keyctl, add_key, request_key
     101, 310, 311, 312,                     # ptrace, process_vm_readv, process_vm_writev, kcmp
     323, 321, 298,                          # userfaultfd, bpf, perf_event_open
@@ -61,7 +63,7 @@ _X86_64 = _Arch(0xC000003E, 56, (41, 53), 16, (
     300, 301, 278, 256, 279, 237, 238, 239, # fanotify, vmsplice, NUMA
     317,                                    # seccomp
 ))
-_AARCH64 = _Arch(0xC00000B7, 220, (198, 199), 29, (
+_AARCH64 = _Arch(0xC00000B7, 220, (198, 199), 29, 167, (
     219, 217, 218, 117, 270, 271, 272, 282, 280, 241,
     40, 39, 41, 51, 268, 97, 264, 265, 105, 273, 106,
     104, 294, 142, 224, 225, 89, 60, 116, 42, 18, 58, 161, 162,
@@ -113,6 +115,9 @@ def program(machine: str = "", *, network: bool = False) -> bytes:
         code += [_refuse(errno.EACCES), _op(_RET, _ALLOW)]
     code += [_op(_JEQ, arch.ioctl, 0, 6), _op(_LD_ABS, _ARG1)]
     code += [_op(_JEQ, _TIOCSTI, 2, 0), _op(_JEQ, _TIOCLINUX, 1, 0), _op(_JEQ, _TIOCSETD, 0, 1)]
+    code += [_refuse(errno.EPERM), _op(_RET, _ALLOW)]
+    # Clearing the parent-death signal would let a jail outlive a killed worker.
+    code += [_op(_JEQ, arch.prctl, 0, 4), _op(_LD_ABS, _ARG0), _op(_JEQ, _PR_SET_PDEATHSIG, 0, 1)]
     code += [_refuse(errno.EPERM), _op(_RET, _ALLOW)]
     code.append(_op(_RET, _ALLOW))
     return b"".join(code)
