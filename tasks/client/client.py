@@ -15,7 +15,7 @@ import contextlib
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -85,6 +85,22 @@ class ModelClient:
                 asyncio.run_coroutine_threadsafe(self._complete(teacher, request), self._loop)
             )
         return await self._complete(teacher, request)
+
+    async def remember(self, key: str, make: Callable[[], Awaitable[bytes]]) -> bytes:
+        """What `make` gave the first time, recorded durably under `key` (hex digits); on the client's loop only.
+
+        For what must stay the same in a rerun though it need not come out the same, such as a program's output.
+        """
+        found = await self.cache.wait(key)
+        if isinstance(found, Recorded):
+            return found.data
+        try:
+            data = await make()
+        except BaseException:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.shield(self.cache.release(key))
+            raise
+        return await self.cache.record(key, redact_exact(data.decode("utf-8", "replace")).encode())
 
     def counters(self) -> dict[str, float]:
         """What this run did: real calls, cache hits, failures, tokens, US dollars."""

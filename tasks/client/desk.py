@@ -47,7 +47,7 @@ class Desk:
     ) -> None:
         self.teacher, self.lane, self.breaker, self.purse, self._say = teacher, lane, breaker, purse, say
         self.endpoint, self.model, self.revision = teacher.endpoint(), teacher.model_id(), teacher.revision()
-        self.extra, self.price, self.limits = dict(teacher.extra_body()), teacher.price(), teacher.limits()
+        self.extra, self.price, self.limits = dict(teacher.extra()), teacher.price(), teacher.limits()
         self.transport = teacher.open()
         self._told: set[Cause] = set()
 

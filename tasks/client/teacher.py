@@ -75,7 +75,8 @@ class Teacher(Plugin, frozen=True, kw_only=True):
     """A policy that answers.
 
     name: what reports call it (default: the id and the model). temperature, top_p and max_tokens: sampling
-    parameters of requests that name none.
+    parameters of requests that name none. logprobs, token_ids: ask for them in every rollout, where the endpoint
+    can give them.
     """
 
     kind: ClassVar[Kind] = Kind.TEACHER
@@ -84,6 +85,8 @@ class Teacher(Plugin, frozen=True, kw_only=True):
     temperature: float = 0.8
     top_p: float = 1.0
     max_tokens: int = 512
+    logprobs: bool = False
+    token_ids: bool = False
 
     def endpoint(self) -> str:
         """The address, as it stands in cache keys, accounts and messages; never with credentials."""
@@ -105,7 +108,7 @@ class Teacher(Plugin, frozen=True, kw_only=True):
         """How hard the endpoint may be pressed."""
         return Limits()
 
-    def extra_body(self) -> Mapping[str, Any]:
+    def extra(self) -> Mapping[str, Any]:
         """Fields added to every request's body; part of the cache key."""
         return {}
 

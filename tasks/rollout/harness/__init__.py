@@ -1,0 +1,1 @@
+"""Harnesses: how a teacher is led through a task, one strategy per file."""
