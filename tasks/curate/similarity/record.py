@@ -24,7 +24,7 @@ RECORD = np.dtype(
 
 def records(texts: Sequence[str], prompts: Sequence[str], window: int) -> NDArray[Any]:
     """One RECORD for each text and its prompt."""
-    whole, sketches = sketch(pack(texts), window)
+    whole, sketches, _ = sketch(pack(texts), window)
     asked = profile(pack(prompts), window)
     rows = np.zeros(len(texts), RECORD)
     rows["n_words"], rows["n_shingles"] = whole.n_words, whole.n_shingles

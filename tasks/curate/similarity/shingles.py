@@ -1,7 +1,7 @@
 """Words and shingles of packed texts, as 64-bit hashes, in one pass over the bytes.
 
 A word is a run of letters, digits and underscores; every other visible ASCII sign is a word of its own, so that
-`a + b` and `a - b` differ; a character of a script written without spaces (kana, Han, Thai, …) is a word of its
+`a + b` and `a - b` differ; a character of a script written without spaces (kana, Han) is a word of its
 own, so that such texts have shingles at all. ASCII case is folded here.
 
 Three hashes of the whole text come with it: `exact` over all words, `template` over the words with every word
@@ -18,33 +18,38 @@ from numpy.typing import NDArray
 from tasks.curate.similarity.jit import jit
 from tasks.curate.similarity.text import Packed, pack
 
-_SPACE, _SIGN, _LETTER, _DIGIT, _WIDE = 0, 1, 2, 3, 4
+_SPACE, _SIGN, _LETTER, _WIDE = 0, 1, 2, 3
 _FNV = np.uint64(0x100000001B3)
 _SEED = np.uint64(0xCBF29CE484222325)
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX2 = np.uint64(0x94D049BB133111EB)
 _S29, _S32 = np.uint64(29), np.uint64(32)
-_ONE = np.uint64(1)
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
 
 
-def _classes() -> NDArray[np.uint8]:
-    table = np.full(256, _SIGN, np.uint8)
-    table[:33] = _SPACE
-    table[127] = _SPACE
+_S8 = np.uint64(8)
+
+
+def _tables() -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
+    """The class of each byte; and what each letter byte adds to a hash: itself in lower case, 256 for a digit."""
+    kinds = np.full(256, _SIGN, np.uint8)
+    kinds[:33] = _SPACE
+    kinds[127] = _SPACE
+    kinds[128:] = _LETTER
+    # UTF-8 lead bytes of kana and Han.
+    kinds[0xE3:0xEA] = _WIDE
     for byte in range(128):
-        if chr(byte).isalpha() or chr(byte) == "_":
-            table[byte] = _LETTER
-        elif chr(byte).isdigit():
-            table[byte] = _DIGIT
-    table[128:] = _LETTER
-    # UTF-8 lead bytes of kana and Han; E0 (three bytes too) holds Thai and Lao beside the Indic scripts.
-    table[0xE3:0xEA] = _WIDE
-    return table
+        if chr(byte).isalnum() or chr(byte) == "_":
+            kinds[byte] = _LETTER
+    letters = np.zeros(256, np.uint64)
+    for byte in np.flatnonzero(kinds == _LETTER).tolist():
+        low = byte + 32 if 65 <= byte <= 90 else byte
+        letters[byte] = low + 256 if 48 <= byte <= 57 else low
+    return kinds, letters
 
 
-_CLASS = _classes()
-_LOWER = np.array([byte + 32 if 65 <= byte <= 90 else byte for byte in range(256)], np.uint64)
+_KIND, _LETTERS = _tables()
 
 
 class Profile(NamedTuple):
@@ -71,44 +76,36 @@ def words_of(buffer: NDArray[np.uint8], start: int, end: int, words: NDArray[np.
 
     The lowest bit tells whether the word holds a digit. `words` must have room for end - start hashes.
     """
-    n = 0
-    h = _SEED
-    digit = np.uint64(0)
-    inside = False
-    i = start
-    while i < end:
+    # Unsigned counters spare numba its test for negative indexes in the innermost loop (a quarter of the time).
+    n, i, stop = _ZERO, np.uint64(start), np.uint64(end)
+    h, added = _SEED, _ZERO
+    while i < stop:
         byte = buffer[i]
-        kind = _CLASS[byte]
-        if kind == _LETTER or kind == _DIGIT:  # noqa: PLR1714, SIM109 - a tuple test is slow in numba
-            h = (h ^ _LOWER[byte]) * _FNV
-            if kind == _DIGIT:
-                digit = _ONE
-            inside = True
-            i += 1
+        letter = _LETTERS[byte]
+        i += _ONE
+        if letter != _ZERO:
+            h = (h ^ letter) * _FNV
+            added |= letter
             continue
-        if inside:
-            words[n] = (mix(h) & ~_ONE) | digit
-            n += 1
-            h = _SEED
-            digit = np.uint64(0)
-            inside = False
-        if kind == _SIGN:
-            words[n] = mix(np.uint64(byte) * _FNV) & ~_ONE
-            n += 1
-        elif kind == _WIDE:
-            stop = min(i + 3, end)
-            while i < stop:
-                h = (h ^ np.uint64(buffer[i])) * _FNV
-                i += 1
-            words[n] = mix(h) & ~_ONE
-            n += 1
-            h = _SEED
+        if added != _ZERO:
+            words[n] = (mix(h) & ~_ONE) | ((added >> _S8) & _ONE)
+            n += _ONE
+            h, added = _SEED, _ZERO
+        kind = _KIND[byte]
+        if kind == _SPACE:
             continue
-        i += 1
-    if inside:
-        words[n] = (mix(h) & ~_ONE) | digit
-        n += 1
-    return n
+        sign = (_SEED ^ np.uint64(byte)) * _FNV
+        if kind == _WIDE:
+            after = min(i + np.uint64(2), stop)
+            while i < after:
+                sign = (sign ^ np.uint64(buffer[i])) * _FNV
+                i += _ONE
+        words[n] = mix(sign) & ~_ONE
+        n += _ONE
+    if added != _ZERO:
+        words[n] = (mix(h) & ~_ONE) | ((added >> _S8) & _ONE)
+        n += _ONE
+    return int(n)
 
 
 @jit
@@ -251,6 +248,35 @@ def shingle_sets(texts: Packed, which: NDArray[np.int64], n_shingles: NDArray[np
     lengths = np.zeros(len(which), np.int64)
     _collect(texts.buffer, texts.offsets[which], texts.offsets[which + 1], window, room, out, lengths)
     return ShingleSets(*_squeeze(out, room, lengths))
+
+
+@jit
+def _pick(
+    shingles: NDArray[np.uint64],
+    starts: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    places: NDArray[np.int64],
+    out: NDArray[np.uint64],
+    lengths: NDArray[np.int64],
+) -> None:
+    most = 0
+    for count in counts:
+        most = max(most, count)
+    table = np.zeros(room_for(most), np.uint64)
+    for i in range(len(starts)):
+        one = out[places[i] : places[i + 1]]
+        one[:] = shingles[starts[i] : starts[i] + counts[i]]
+        lengths[i] = distinct(one, counts[i], table[: room_for(counts[i])])
+
+
+def picked_sets(shingles: NDArray[np.uint64], which: NDArray[np.int64], n_shingles: NDArray[np.int64]) -> ShingleSets:
+    """The distinct shingles of some texts out of all texts' shingles (see `sketch`); `n_shingles` counts all texts'."""
+    starts = np.cumsum(n_shingles) - n_shingles
+    places = np.zeros(len(which) + 1, np.int64)
+    np.cumsum(n_shingles[which], out=places[1:])
+    out, lengths = np.empty(int(places[-1]), np.uint64), np.zeros(len(which), np.int64)
+    _pick(shingles, starts[which], n_shingles[which], places, out, lengths)
+    return ShingleSets(*_squeeze(out, places, lengths))
 
 
 @jit

@@ -84,28 +84,47 @@ def _sketch(
     counts: NDArray[np.int64],
     hashes: NDArray[np.uint64],
     sketches: NDArray[np.uint16],
-) -> None:
+    kept: NDArray[np.uint64],
+) -> int:
+    """`kept` takes the shingles of all texts, one after another, unless it is empty; how many there are."""
     room = longest(offsets) + 1
     words = np.empty(room, np.uint64)
-    shingles = np.empty(room, np.uint64)
+    scratch = np.empty(room, np.uint64)
     lowest = np.empty(BINS, np.uint64)
+    total = 0
     for i in range(len(offsets) - 1):
         n = words_of(buffer, offsets[i], offsets[i + 1], words)
         counts[0, i] = n
         hashes[0, i], hashes[1, i], hashes[2, i] = whole_hashes(words, n)
+        shingles = kept[total:] if len(kept) > 0 else scratch
         n = shingles_of(words, n, window, shingles)
         counts[1, i] = n
+        total += n
         if n > 0:
             sketch_one(shingles, n, lowest, sketches[i])
+    return total
 
 
-def sketch(texts: Packed, window: int) -> tuple[Profile, NDArray[np.uint16]]:
-    """The profile of all texts and their sketches, [n, BINS]; a text shorter than the window has a zero sketch."""
+class Sketched(NamedTuple):
+    """The profile of all texts, their sketches [n, BINS], and all their shingles where those were asked for.
+
+    A text shorter than the window has a zero sketch.
+    """
+
+    profile: Profile
+    sketches: NDArray[np.uint16]
+    shingles: NDArray[np.uint64]
+
+
+def sketch(texts: Packed, window: int, *, keep: bool = False) -> Sketched:
+    """Sketches all texts. keep: give their shingles too, text after text, repeats included (8 bytes a word)."""
     counts = np.zeros((2, texts.n), np.int64)
     hashes = np.zeros((3, texts.n), np.uint64)
     sketches = np.zeros((texts.n, BINS), np.uint16)
-    _sketch(texts.buffer, texts.offsets, window, counts, hashes, sketches)
-    return Profile(counts[0], counts[1], hashes[0], hashes[1], hashes[2]), sketches
+    # A text has at most one shingle a byte; pages that are never written take no memory.
+    kept = np.empty(len(texts.buffer) if keep else 0, np.uint64)
+    total = _sketch(texts.buffer, texts.offsets, window, counts, hashes, sketches, kept)
+    return Sketched(Profile(counts[0], counts[1], hashes[0], hashes[1], hashes[2]), sketches, kept[:total])
 
 
 @jit

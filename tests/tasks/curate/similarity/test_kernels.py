@@ -62,7 +62,7 @@ def test_sketches_estimate_jaccard_without_bias_at_all_lengths():
         errors = []
         for _ in range(150):
             a, b = _pair(rng, size, rng.randrange(size))
-            _, rows = sketch(pack([" ".join(a), " ".join(b)]), 2)
+            _, rows, _ = sketch(pack([" ".join(a), " ".join(b)]), 2)
             errors.append(float((rows[0] == rows[1]).mean()) - _jaccard(a, b, 2))
         # 128 bins: a standard deviation of at most .044 a pair, so .0036 for the mean of 150.
         assert abs(np.mean(errors)) < 0.012
