@@ -46,14 +46,24 @@ class Address(Base, frozen=True, kw_only=True):
     """A resolved address. `given` finds the same lake again from another process.
 
     root: the lake's folder, None for a shared lake. postgres: the catalog's URL without a password, None for SQLite.
-    data: where Parquet files stand, a folder or an s3:// URL, ending with a slash.
+    base: the folder or s3:// URL of everything but a shared lake's catalog, ending with a slash.
     """
 
     given: str
     root: str | None
     postgres: str | None
-    data: str
+    base: str
     s3: S3 | None = None
+
+    @property
+    def data(self) -> str:
+        """Where Parquet files stand, ending with a slash."""
+        return f"{self.base}data/"
+
+    @property
+    def checkpoints(self) -> str:
+        """Where checkpoints stand, ending with a slash; outside of `data`, where DuckLake cleans up."""
+        return f"{self.base}_checkpoint/"
 
     @property
     def shared(self) -> bool:
@@ -89,7 +99,7 @@ def resolve(given: str | Path) -> Address:
     if path.exists() and not path.is_dir():
         raise UserError(f"The lake {path} is a file, not a folder.", "A lake is a folder; a TOML file ends in .toml.")
     root = path.resolve()
-    return Address(given=str(root), root=str(root), postgres=None, data=f"{root}/data/")
+    return Address(given=str(root), root=str(root), postgres=None, base=f"{root}/")
 
 
 def _from_file(path: Path) -> Address:
@@ -107,7 +117,7 @@ def _from_file(path: Path) -> Address:
         given=str(path.resolve()),
         root=None,
         postgres=_checked(found.catalog),
-        data=_data(found.data, path.resolve().parent),
+        base=_base(found.data, path.resolve().parent),
         s3=found.s3 if found.data.startswith("s3://") else None,
     )
 
@@ -123,12 +133,12 @@ def _from_url(text: str) -> Address:
             "Append ?data=/shared/folder or ?data=s3://bucket/prefix",
         )
     catalog = _checked(urlunsplit(parts._replace(query=urlencode(query))))
-    where = _data(data, Path.cwd())
+    where = _base(data, Path.cwd())
     given = urlunsplit(urlsplit(catalog)._replace(query=urlencode({**query, "data": where})))
-    return Address(given=given, root=None, postgres=catalog, data=where, s3=S3() if where.startswith("s3://") else None)
+    return Address(given=given, root=None, postgres=catalog, base=where, s3=S3() if where.startswith("s3://") else None)
 
 
-def _data(given: str, base: Path) -> str:
+def _base(given: str, base: Path) -> str:
     if given.startswith("s3://"):
         _refuse_password(given)
         return given.rstrip("/") + "/"

@@ -65,16 +65,21 @@ def connect(
     )
     try:
         con.execute("SET GLOBAL TimeZone = 'UTC'")
-        for name in extensions(address):
-            con.execute(f"LOAD {quoted(str(extension_file(name)))}")
-        if address.s3 is not None:
-            con.execute(_s3_secret(address))
+        load(con, address)
         con.execute(attach_statement(address, how))
         con.execute("USE lake")
     except Exception:
         con.close()
         raise
     return con
+
+
+def load(con: duckdb.DuckDBPyConnection, address: Address) -> None:
+    """Loads the extensions that the lake needs, and the secret of its store."""
+    for name in extensions(address):
+        con.execute(f"LOAD {quoted(str(extension_file(name)))}")
+    if address.s3 is not None:
+        con.execute(_s3_secret(address))
 
 
 def extensions(address: Address) -> list[str]:

@@ -16,6 +16,8 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
+from warehouse.files import META
+
 Hashes = npt.NDArray[np.uint64]
 Times = npt.NDArray[np.int64]
 
@@ -52,14 +54,15 @@ class RowIndex:
         return f'SELECT hash("{self.column}") AS h, epoch_us(created_at) AS t'
 
     def _inserted(self, con: duckdb.DuckDBPyConnection, current: int) -> "dict[str, npt.NDArray[np.generic]] | None":
-        """What was inserted since the last look; None when those snapshots have expired."""
-        try:
-            return con.execute(  # type: ignore[no-any-return]
-                f"{self._select()} FROM ducklake_table_insertions('lake', 'main', ?, ?, ?)",
-                [self.table, self._snapshot + 1, current],
-            ).fetchnumpy()
-        except (duckdb.InvalidInputException, duckdb.BinderException, duckdb.CatalogException):
+        """What was inserted since the last look; None when that snapshot has expired."""
+        first = self._snapshot + 1
+        # Asked beforehand: an error would abort the transaction that the caller may be in.
+        there = con.execute(f"SELECT count(*) FROM {META}.ducklake_snapshot WHERE snapshot_id = ?", [first]).fetchone()
+        if not there or not there[0]:
             return None
+        return con.execute(  # type: ignore[no-any-return]
+            f"{self._select()} FROM ducklake_table_insertions('lake', 'main', ?, ?, ?)", [self.table, first, current]
+        ).fetchnumpy()
 
     def _add(self, keys: Hashes, times: Times) -> None:
         """One more sorted run; runs are merged so that each is at most half its forerunner, so there are few."""

@@ -13,7 +13,8 @@ threads; many processes may open the same address.
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -132,7 +133,7 @@ class Lake(Reads):
     def _tidy(self, tables: Iterable[str], started: float) -> None:
         """Removes the files of a failed append, so that a full disk has room again; a failure here changes nothing."""
         try:
-            con = self._cursor()
+            con = self.cursor()
             try:
                 # File times may be coarser than the clock.
                 sweep(con, self.where, tables, started - 1.0)
@@ -142,7 +143,7 @@ class Lake(Reads):
             return
 
     def _commit(self, by: Stamp, rows: dict[str, pa.Table], lease: Lease | None) -> dict[str, int]:
-        con = self._cursor()
+        con = self.cursor()
         now = datetime.now(UTC)
         try:
             con.execute("BEGIN")
@@ -179,7 +180,7 @@ class Lake(Reads):
         """The result of a query of ours; `ids` becomes the relation ids(id). For users' SQL see `warehouse.query`."""
 
         def run() -> pa.Table:
-            con = self._cursor()
+            con = self.cursor()
             try:
                 if ids is not None:
                     con.register("ids", pa.table({"id": pa.array(ids, pa.large_string())}))
@@ -188,6 +189,16 @@ class Lake(Reads):
                 con.close()
 
         return self._retried(run)
+
+    @contextmanager
+    def writing(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Holds the writer lock for the block, for maintenance: nobody appends meanwhile."""
+        with self._lock.held():
+            con = self.cursor()
+            try:
+                yield con
+            finally:
+                con.close()
 
     def find(
         self,
@@ -205,7 +216,7 @@ class Lake(Reads):
         index = self._index(table, column)
 
         def run() -> pa.Table:
-            con = self._cursor()
+            con = self.cursor()
             try:
                 con.register("ids", pa.table({"id": pa.array(list(dict.fromkeys(keys)), pa.large_string())}))
                 names = ", ".join(name if name == "*" else f'"{name}"' for name in columns)
@@ -243,7 +254,8 @@ class Lake(Reads):
         with self._guard:
             return self._indexes.setdefault((table, column), RowIndex(table, column))
 
-    def _cursor(self) -> duckdb.DuckDBPyConnection:
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A connection of its own to the same lake; for this package, the caller closes it."""
         with self._guard:
             con = self._con.cursor()
         con.execute("USE lake")

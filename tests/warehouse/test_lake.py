@@ -191,7 +191,7 @@ def test_a_full_disk_is_said_so_and_loses_nothing(small_disk: Path) -> None:
         lake.append(STAMP, {"tasks": make_tasks(5)})
         noise = [
             msgspec.structs.replace(task, id=content_id("noise", task.id), gold=os.urandom(60_000).hex())
-            for task in make_tasks(80)
+            for task in make_tasks(200)
         ]
         with pytest.raises(Unavailable) as caught:
             lake.append(STAMP, {"tasks": noise})

@@ -47,7 +47,7 @@ def plan(items: list[str], scope: str = "item", run: str = "run1") -> tuple[str,
 
 def repeat_every_row(lake: Lake) -> None:
     """What two processes without leases could do to DuckLake: every row twice."""
-    con = lake._cursor()
+    con = lake.cursor()
     for table in ("tasks", "trajectories", "verdicts", "decisions", "dead_letters", "plans", "runs", "requests"):
         con.execute(f"INSERT INTO {table} SELECT * FROM {table}")
     con.close()
