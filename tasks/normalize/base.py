@@ -8,7 +8,7 @@ that can't be read becomes a dead letter with line and byte; the rest goes on.
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 
@@ -20,7 +20,7 @@ from schemas.vocabulary import Kind, Stage
 from tasks.normalize.source.files import File, Shape, expand, shape_of
 from tasks.normalize.source.spans import Span, digest_of, read_spans, spans_of, stamp_of
 from tasks.normalize.source.tables import read_rows, rows_of
-from tasks.normalize.strict import Record, decode
+from tasks.normalize.strict import Buffer, Record, decode
 from tasks.operator import Effect, Item, Operator, Outcome, Pending, Plan, Result, Unit, WorkingSet, dead, drop, keep
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MAX_RECORD = 256 << 20
 
 
-class Reading(NamedTuple):
+class Reading(msgspec.Struct, frozen=True, gc=False):
     """What a reader makes of a record: a trajectory (its id and provenance still open) and its token spans."""
 
     trajectory: Trajectory
@@ -40,7 +40,8 @@ class Importer(Operator, frozen=True, kw_only=True):
     """Base of importers. A subclass defines `read`, and its options.
 
     paths: files, folders or globs, relative to the recipe. dataset, revision, split, licence: what provenance says.
-    keep_fields: names of further top-level fields of a record to keep, in the trajectory's `extra_json`.
+    drop_fields: further top-level fields of a record to leave out (and name as lost) instead of keeping them in
+    the trajectory's `extra_json`.
     """
 
     kind: ClassVar[Kind] = Kind.IMPORTER
@@ -57,7 +58,7 @@ class Importer(Operator, frozen=True, kw_only=True):
     revision: str | None = None
     split: str | None = None
     licence: str | None = None
-    keep_fields: tuple[str, ...] = ()
+    drop_fields: tuple[str, ...] = ()
 
     def read(self, record: Any) -> Sequence[Reading]:
         """The trajectories of one record (JSON data; with grain "file", the file's values in order).
@@ -96,16 +97,18 @@ class Importer(Operator, frozen=True, kw_only=True):
                 if isinstance(record, RecordError):
                     raise record
                 readings = self.read(record.value)
-                made = [self._finish(item, number, reading, record) for number, reading in enumerate(readings)]
             except RecordError as error:
                 dead_letters.append(_dead(item, error))
                 continue
-            if not made:
+            if not readings:
                 outcomes.append(drop(item, "no_steps"))
                 continue
-            trajectories.extend(reading.trajectory for reading in made)
-            token_spans.extend(span for reading in made for span in reading.spans)
-            outcomes.append(keep(item, outputs=tuple(reading.trajectory.id for reading in made)))
+            made = [self._whole(item, number, reading.trajectory, record) for number, reading in enumerate(readings)]
+            trajectories.extend(made)
+            for reading, trajectory in zip(readings, made, strict=True):
+                if reading.spans:
+                    token_spans.extend(_spans(reading.spans, trajectory.id))
+            outcomes.append(keep(item, outputs=tuple(trajectory.id for trajectory in made)))
         return Result(
             outcomes=tuple(outcomes),
             rows={"trajectories": trajectories, "token_spans": token_spans},
@@ -150,34 +153,38 @@ class Importer(Operator, frozen=True, kw_only=True):
             except RecordError as error:
                 yield item, error
 
-    def _decode(self, raw: bytes, marks: int | None) -> Record:
+    def _decode(self, raw: Buffer, marks: int | None) -> Record:
         return decode(raw, marks)
 
-    def _finish(self, item: Item, number: int, reading: Reading, record: Record) -> Reading:
-        """The reading under its ids and with the whole provenance."""
-        trajectory = reading.trajectory
+    def _whole(self, item: Item, number: int, trajectory: Trajectory, record: Record) -> Trajectory:
+        """The trajectory under its id and with the whole provenance."""
         own = trajectory.provenance
-        provenance = Provenance(
-            dataset=self.dataset,
-            revision=self.revision,
-            split=self.split,
-            file=item.ref.rpartition(":")[0],
-            record=own.record or item.ref.rpartition(":")[2],
-            reader=self.plugin_id(),
-            reader_version=str(self.version),
-            licence=self.licence or own.licence,
-            lost_fields=own.lost_fields,
-            replaced_text=own.replaced_text + record.replaced,
+        file, _, ordinal = item.ref.rpartition(":")
+        return msgspec.structs.replace(
+            trajectory,
+            id=digest(f"trajectory\n{item.id}\n{number}"),
+            provenance=Provenance(
+                dataset=self.dataset,
+                revision=self.revision,
+                split=self.split,
+                file=file,
+                record=own.record or ordinal,
+                reader=self.plugin_id(),
+                reader_version=str(self.version),
+                licence=self.licence or own.licence,
+                lost_fields=own.lost_fields,
+                replaced_text=own.replaced_text + record.replaced,
+            ),
         )
-        key = digest(f"trajectory\n{item.id}\n{number}")
-        trajectory = msgspec.structs.replace(trajectory, id=key, provenance=provenance)
-        if not reading.spans:
-            return Reading(trajectory)
-        spans = tuple(
-            msgspec.structs.replace(span, id=content_id("span", key, span.step, order), trajectory_id=key)
-            for order, span in enumerate(reading.spans)
+
+
+def _spans(spans: Sequence[TokenSpan], trajectory_id: str) -> list[TokenSpan]:
+    return [
+        msgspec.structs.replace(
+            span, id=content_id("span", trajectory_id, span.step, order), trajectory_id=trajectory_id
         )
-        return Reading(trajectory, spans)
+        for order, span in enumerate(spans)
+    ]
 
 
 def _rows(path: Path, group: Sequence[Item]) -> Iterator[tuple[Item, Record | RecordError | Pending]]:

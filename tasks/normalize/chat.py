@@ -1,69 +1,28 @@
 """Chat messages to steps: the way of every format that is a list of turns.
 
 An agent's turn, its calls and the results that follow at once become one step. Where calls are text, the
-dialect's decoders take them out of it, and turns of the user that carry what the environment said (`observation`
-patterns) become results, marked as inferred. A result without a call before it stays an environment step.
+dialect's decoders take them out of it, and turns of the user that carry what the environment said become
+results, marked as inferred. A result without a call before it stays an environment step.
 """
 
-import re
-from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 from schemas.errors import RecordError, UserError
-from schemas.trajectory import Base, Part, Step, ToolResult
+from schemas.trajectory import Part, Step, ToolResult
 from schemas.vocabulary import PairedBy, Source
 from tasks.normalize.content import parts_of
-from tasks.normalize.decoder import code_text, function_xml, hermes, react
+from tasks.normalize.decoder import hermes
 from tasks.normalize.decoder.found import Decoded, Found, compact
 from tasks.normalize.decoder.openai_calls import calls_of
+from tasks.normalize.dialect import Dialect, Observed, decoder_of, observation_of, observed
 from tasks.normalize.draft import SOURCES, Draft, pair, weight_of
 
-Decoder = Callable[[str], Decoded | None]
 _REASONING = ("reasoning_content", "reasoning", "thinking")
-_MESSAGE = frozenset(
-    {"role", "content", "name", "tool_calls", "function_call", "tool_call_id", "timestamp", "model", "finish_reason"}
-    | {*_REASONING, "is_error"}
-)
-_NO_PARTS: tuple[Part, ...] = ()
-
-
-class Dialect(Base, frozen=True):
-    """How a list of turns is written.
-
-    calls: encodings of calls in agent text, tried in order: hermes, function_xml, react[:KEYWORD],
-    execute[:TAG], fenced[:LANGUAGE], code[:LANGUAGE]. observation: patterns (regular expressions, matched at the
-    start) of user turns that are the environment's; the match is cut off, a group `name` is the tool's name, a group
-    `content` the text itself. roles: further role names → source. role_key, content_key: the turn's fields.
-    weight_key: the field with the loss weight. think: whether `<think>…</think>` at the start is the reasoning.
-    """
-
-    calls: tuple[str, ...] = ()
-    observation: tuple[str, ...] = ()
-    roles: dict[str, str] = {}
-    role_key: str = "role"
-    content_key: str = "content"
-    weight_key: str = "weight"
-    think: bool = False
-
-
-_FAMILIES: dict[str, tuple[str, Callable[[str], Decoder]]] = {
-    "hermes": ("", lambda _: hermes.decode),
-    "function_xml": ("", lambda _: function_xml.decode),
-    "react": ("Action", lambda word: lambda text: react.decode(text, word)),
-    "execute": ("execute", lambda tag: lambda text: code_text.decode_tag(text, tag)),
-    "fenced": ("bash", lambda language: lambda text: code_text.decode_fenced(text, language)),
-    "code": ("python", lambda language: lambda text: code_text.decode_whole(text, language)),
-}
-
-
-def decoder_of(name: str) -> Decoder:
-    """The decoder that "FAMILY" or "FAMILY:ARGUMENT" names; UserError for an unknown one."""
-    family, _, argument = name.partition(":")
-    if family not in _FAMILIES:
-        raise UserError(f"Unknown encoding of calls '{name}'.", f"Known: {', '.join(_FAMILIES)}.")
-    default, make = _FAMILIES[family]
-    return make(argument or default)
+_TEXTS = ("name", "model", "finish_reason", "tool_call_id", *_REASONING)
+_TURN = frozenset({"name", "timestamp"})
+_AGENT = frozenset({"name", "timestamp", "model", "finish_reason", "tool_calls", "function_call", *_REASONING})
+_RESULT = frozenset({"name", "tool_call_id", "is_error"})
+_WHERE = "messages[].content"
 
 
 class Reader:
@@ -72,61 +31,70 @@ class Reader:
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
         self.decoders = [decoder_of(name) for name in dialect.calls]
-        self.hermes = any(name == "hermes" for name in dialect.calls)
+        self.hermes = "hermes" in dialect.calls
+        self.observations = [observation_of(pattern) for pattern in dialect.observation if pattern]
+        self.next_observes = "" in dialect.observation
         try:
-            self.observations = [re.compile(pattern, re.DOTALL) for pattern in dialect.observation]
             self.roles = {**SOURCES, **{name: Source(source) for name, source in dialect.roles.items()}}
-        except re.error as error:
-            raise UserError(f"An observation pattern is no regular expression: {error}.") from error
         except ValueError as error:
             raise UserError(f"A role maps to no source: {error}.", f"Known: {', '.join(Source)}.") from error
-        self.known = _MESSAGE | {dialect.role_key, dialect.content_key, dialect.weight_key}
+        self.role_key, self.content_key = dialect.role_key, dialect.content_key
+        self.own = frozenset({dialect.role_key, dialect.content_key, dialect.weight_key, *dialect.more_content})
 
     def read(self, messages: Any, draft: Draft, tools: int | None = None) -> None:
         """Appends the steps of `messages` to `draft`; `tools` is the tool set that the agent was offered."""
         if not isinstance(messages, list):
             raise RecordError("wrong_type", f"the messages are {type(messages).__name__}, not a list")
-        index = 0
-        while index < len(messages):
+        count, content_key, index = len(messages), self.content_key, 0
+        while index < count:
             message = messages[index]
             source = self._source(message, index)
+            plain = len(message) == 2 and type(message.get(content_key)) is str
             if source is Source.AGENT:
-                index = self._agent(messages, index, draft, tools)
+                speak = self._spoken if plain and not self.dialect.think else self._agent
+                index = speak(messages, index, draft, tools)
             elif source is Source.ENVIRONMENT:
                 index = self._environment(messages, index, draft)
             else:
-                self._turn(message, source, index, draft)
+                self._turn(message, source, draft, plain)
                 index += 1
 
     def _source(self, message: Any, index: int) -> Source:
         if type(message) is not dict:
             raise RecordError("wrong_type", f"message {index} is {type(message).__name__}, not an object")
-        role = message.get(self.dialect.role_key)
-        source = self.roles.get(role) if isinstance(role, str) else None
+        role = message.get(self.role_key)
+        source = self.roles.get(role) if type(role) is str else None
         if source is None:
-            raise RecordError("unknown_role", f"message {index} has the {self.dialect.role_key} {str(role)[:80]!r}")
+            raise RecordError("unknown_role", f"message {index} has the {self.role_key} {str(role)[:80]!r}")
         return source
 
-    def _turn(self, message: dict[str, Any], source: Source, index: int, draft: Draft) -> None:
-        content = message.get(self.dialect.content_key)
+    def _content(self, message: dict[str, Any]) -> Any:
+        content = message.get(self.content_key)
+        if content is None:
+            return next((m for key in self.dialect.more_content if (m := message.get(key)) is not None), None)
+        return content
+
+    def _turn(self, message: dict[str, Any], source: Source, draft: Draft, plain: bool) -> None:
+        """A turn of the system or the user; of the environment, where a pattern or the name says so."""
+        content = self._content(message)
         inferred = False
-        if source is Source.USER and self.observations and type(content) is str and draft.steps:
-            seen = self._observed(content)
+        if source is Source.USER:
+            seen = observed(content, self.observations) if type(content) is str and draft.steps else None
             if seen is not None:
-                content, inferred, source = seen[0], True, Source.ENVIRONMENT
-        if source is Source.USER and message.get("name") == "environment":
-            source = Source.ENVIRONMENT
-        parts = parts_of(content, draft, "messages[].content")
-        if len(message) == 2 and message.get("role") != "developer":
-            draft.steps.append(Step(source=source, content=parts, source_inferred=inferred))
+                content, inferred, source = seen.text, True, Source.ENVIRONMENT
+            elif message.get("name") == "environment":
+                source = Source.ENVIRONMENT
+        role = message.get("role")
+        if plain and role != "developer":
+            draft.steps.append(Step(source=source, content=(Part(text=content),), source_inferred=inferred))
             return
-        extra = self._extra(message, draft)
-        if message.get("role") == "developer":
-            extra["role"] = "developer"
+        extra = self._rest(message, _TURN, draft)
+        if role == "developer":
+            extra["role"] = role
         draft.steps.append(
             Step(
                 source=source,
-                content=parts,
+                content=parts_of(content, draft, _WHERE),
                 name=_text(message, "name"),
                 timestamp=_stamp(message.get("timestamp")),
                 weight=weight_of(message.get(self.dialect.weight_key)),
@@ -135,22 +103,93 @@ class Reader:
             )
         )
 
+    def _spoken(self, messages: list[Any], index: int, draft: Draft, tools: int | None) -> int:
+        """An agent's turn of role and text alone: the common case, on the fast way."""
+        content: str = messages[index][self.content_key]
+        decoded = self._decode(content, messages, index)
+        after = index + 1
+        if decoded is None:
+            draft.steps.append(Step(source=Source.AGENT, content=(Part(text=content),), tools=tools))
+            return after
+        calls = draft.calls(decoded.calls)
+        results: tuple[ToolResult, ...] = ()
+        if len(calls) == 1 and after < len(messages) and not self.hermes:
+            seen = self._answer(messages[after])
+            if seen is not None:
+                parts = (Part(text=seen.text),) if seen.text else ()
+                by = PairedBy.NAME if seen.name is not None and seen.name == calls[0].name else PairedBy.ORDER
+                results = (ToolResult(call_id=calls[0].id, name=seen.name, content=parts, paired_by=by),)
+                after += 1
+        if not results:
+            results, after = self._answers(messages, after, draft, calls)
+        draft.steps.append(
+            Step(source=Source.AGENT, content=_around(decoded), tool_calls=calls, results=results, tools=tools)
+        )
+        return after
+
+    def _answer(self, message: Any) -> Observed | None:
+        """What the environment says in a user's turn of role and text alone."""
+        if type(message) is not dict or len(message) != 2:
+            return None
+        role, content = message.get(self.role_key), message.get(self.content_key)
+        if type(content) is not str or type(role) is not str or self.roles.get(role) is not Source.USER:
+            return None
+        return observed(content, self.observations) or (Observed(content) if self.next_observes else None)
+
     def _agent(self, messages: list[Any], index: int, draft: Draft, tools: int | None) -> int:
         message = messages[index]
-        content = message.get(self.dialect.content_key)
-        found: tuple[Found, ...] = ()
-        plain = len(message) == 2
-        reasoning = None if plain else next((m for k in _REASONING if isinstance(m := message.get(k), str)), None)
-        if not plain:
-            found = calls_of(message)
+        content = self._content(message)
+        found: tuple[Found, ...] = calls_of(message)
+        reasoning = next((m for k in _REASONING if type(m := message.get(k)) is str), None)
+        decoded: Decoded | None = None
         if type(content) is str:
             if self.dialect.think and reasoning is None:
                 reasoning, content = split_think(content)
             if not found:
-                content, found = self._decode(content)
-        parts = parts_of(content, draft, "messages[].content")
-        calls = draft.calls(found) if found else ()
-        after = index + 1
+                decoded = self._decode(content, messages, index)
+        calls = draft.calls(decoded.calls if decoded else found)
+        results, after = self._answers(messages, index + 1, draft, calls)
+        if reasoning is not None:
+            draft.thinking = True
+        extra = self._rest(message, _AGENT, draft)
+        draft.steps.append(
+            Step(
+                source=Source.AGENT,
+                content=_around(decoded) if decoded else parts_of(content, draft, _WHERE),
+                reasoning=reasoning,
+                tool_calls=calls,
+                results=results,
+                tools=tools,
+                name=_text(message, "name"),
+                timestamp=_stamp(message.get("timestamp")),
+                model=_text(message, "model"),
+                finish_reason=_text(message, "finish_reason"),
+                weight=weight_of(message.get(self.dialect.weight_key)),
+                extra_json=compact(extra) if extra else None,
+            )
+        )
+        return after
+
+    def _decode(self, content: str, messages: list[Any], index: int) -> Decoded | None:
+        """The calls in an agent's text, where it may hold any."""
+        if not self.decoders:
+            return None
+        if self.dialect.only_observed:
+            following = messages[index + 1] if index + 1 < len(messages) else None
+            if following is None or (
+                self._source(following, index + 1) is not Source.ENVIRONMENT and self._answer(following) is None
+            ):
+                return None
+        for decoder in self.decoders:
+            decoded = decoder(content)
+            if decoded is not None:
+                return decoded
+        return None
+
+    def _answers(
+        self, messages: list[Any], after: int, draft: Draft, calls: tuple[Any, ...]
+    ) -> tuple[tuple[ToolResult, ...], int]:
+        """The results of an agent's calls, and the index of the turn after them."""
         results: list[ToolResult] = []
         while calls and after < len(messages):
             more = self._results(messages[after], after, draft)
@@ -158,43 +197,16 @@ class Reader:
                 break
             results.extend(more)
             after += 1
-        if reasoning is not None:
-            draft.thinking = True
-        extra = {} if plain else self._extra(message, draft)
-        draft.steps.append(
-            Step(
-                source=Source.AGENT,
-                content=parts,
-                reasoning=reasoning,
-                tool_calls=calls,
-                results=pair(calls, results) if results else (),
-                tools=tools,
-                name=None if plain else _text(message, "name"),
-                timestamp=None if plain else _stamp(message.get("timestamp")),
-                model=None if plain else _text(message, "model"),
-                finish_reason=None if plain else _text(message, "finish_reason"),
-                weight=None if plain else weight_of(message.get(self.dialect.weight_key)),
-                extra_json=compact(extra) if extra else None,
-            )
-        )
-        return after
-
-    def _decode(self, content: str) -> tuple[str | list[str] | None, tuple[Found, ...]]:
-        for decoder in self.decoders:
-            decoded = decoder(content)
-            if decoded is not None:
-                before, after = decoded.before.rstrip(), decoded.after.strip()
-                if after:
-                    return [text for text in (before, after) if text], decoded.calls
-                return before or None, decoded.calls
-        return content, ()
+        return (pair(calls, results) if results else ()), after
 
     def _environment(self, messages: list[Any], index: int, draft: Draft) -> int:
+        """The environment without a call before it: its own words, or results that answer nothing."""
         message = messages[index]
-        if message.get(self.dialect.role_key) == "environment" and "tool_call_id" not in message:
-            self._turn(message, Source.ENVIRONMENT, index, draft)
+        if message.get(self.role_key) == "environment" and "tool_call_id" not in message:
+            self._turn(message, Source.ENVIRONMENT, draft, plain=False)
             return index + 1
-        results: list[ToolResult] = []
+        results = self._results(message, index, draft) or []
+        index += 1
         while index < len(messages) and self._source(messages[index], index) is Source.ENVIRONMENT:
             results.extend(self._results(messages[index], index, draft) or [])
             index += 1
@@ -204,11 +216,11 @@ class Reader:
     def _results(self, message: Any, index: int, draft: Draft) -> list[ToolResult] | None:
         """The results in a turn that follows an agent's calls; None when it is no such turn."""
         source = self._source(message, index)
-        content = message.get(self.dialect.content_key)
+        content = self._content(message)
         if source is Source.ENVIRONMENT:
-            if len(message) > 2:
-                draft.lose_rest(message, self.known, "messages[]")
             error = message.get("is_error")
+            if len(message) > 2:
+                self._lose(message, _RESULT, draft)
             bodies: list[Any] = [content]
             if self.hermes and isinstance(content, str):
                 bodies = list(hermes.responses(content) or [content])
@@ -216,7 +228,7 @@ class Reader:
                 ToolResult(
                     source_call_id=_text(message, "tool_call_id"),
                     name=_text(message, "name"),
-                    content=parts_of(body, draft, "messages[].content"),
+                    content=parts_of(body, draft, _WHERE),
                     is_error=error if isinstance(error, bool) else None,
                     paired_by=PairedBy.NONE,
                 )
@@ -224,49 +236,42 @@ class Reader:
             ]
         if source is not Source.USER or type(content) is not str:
             return None
-        if self.hermes and (bodies_of := hermes.responses(content)):
-            return [ToolResult(content=(Part(text=body),), paired_by=PairedBy.NONE) for body in bodies_of]
-        seen = self._observed(content)
+        texts = hermes.responses(content) if self.hermes else None
+        seen = [Observed(text) for text in texts] if texts else None
+        if seen is None:
+            one = observed(content, self.observations) or (Observed(content) if self.next_observes else None)
+            seen = None if one is None else [one]
         if seen is None:
             return None
         if len(message) > 2:
-            draft.lose_rest(message, self.known, "messages[]")
-        text, name = seen
-        return [ToolResult(name=name, content=(Part(text=text),) if text else _NO_PARTS, paired_by=PairedBy.NONE)]
+            self._lose(message, frozenset(), draft)
+        return [
+            ToolResult(name=s.name, content=(Part(text=s.text),) if s.text else (), paired_by=PairedBy.NONE)
+            for s in seen
+        ]
 
-    def _observed(self, content: str) -> tuple[str, str | None] | None:
-        for pattern in self.observations:
-            match = pattern.match(content)
-            if match:
-                groups = match.groupdict()
-                text = groups.get("content")
-                return (content[match.end() :] if text is None else text), groups.get("name")
-        return None
-
-    def _extra(self, message: dict[str, Any], draft: Draft) -> dict[str, Any]:
-        extra: dict[str, Any] = {}
-        for key, value in message.items():
-            if key in self.known or value is None:
-                continue
-            if isinstance(value, str | int | float):
-                extra[key] = value
-            else:
-                draft.lose(f"messages[].{key}")
+    def _rest(self, message: dict[str, Any], known: frozenset[str], draft: Draft) -> dict[str, Any]:
+        """The fields of a turn that no field of a step holds."""
+        extra = draft.rest(message, known | self.own, "messages[].")
+        for key in _TEXTS:
+            if key in known and message.get(key) is not None and type(message[key]) is not str:
+                extra[key] = message[key]
         return extra
 
+    def _lose(self, message: dict[str, Any], known: frozenset[str], draft: Draft) -> None:
+        """Names the fields of a result's turn that a result has no place for; weight 0 is what a result has anyway."""
+        weight = message.get(self.dialect.weight_key)
+        draft.lose_rest(message, known | self.own, "messages[]")
+        if weight:
+            draft.lose(f"messages[].{self.dialect.weight_key}")
 
-@lru_cache(maxsize=32)
-def _reader(key: bytes) -> Reader:
-    import msgspec
 
-    return Reader(msgspec.json.decode(key, type=Dialect))
-
-
-def reader_of(dialect: Dialect) -> Reader:
-    """The reader of a dialect, built once."""
-    import msgspec
-
-    return _reader(msgspec.json.encode(dialect))
+def _around(decoded: Decoded) -> tuple[Part, ...]:
+    """The text before and after the calls; the white space between them belongs to the encoding."""
+    before, after = decoded.before.rstrip(), decoded.after.strip()
+    if not after:
+        return (Part(text=before),) if before else ()
+    return (Part(text=before), Part(text=after)) if before else (Part(text=after),)
 
 
 def split_think(text: str) -> tuple[str | None, str]:

@@ -1,7 +1,7 @@
 """A trajectory while it is read: steps, tool sets, what was lost; and the fields that all formats share.
 
-Top-level fields that no format defines are treated alike everywhere: an outcome by its name, an id, the model;
-any other short value is kept in `extra_json`, and a long or structured one is named in `lost_fields`.
+Fields that no format defines are treated alike everywhere: an outcome by its name, an id, the model; any other
+value is kept in `extra_json`, unless it is very long: then its name goes to `lost_fields`.
 """
 
 from collections.abc import Collection, Mapping
@@ -29,7 +29,7 @@ SCORE = ("reward", "score", "final_reward", "total_reward", "rewards")
 _OUTCOME = frozenset({*SUCCESS, *SCORE})
 _IDS = ("id", "trajectory_id", "traj_id", "uuid", "instance_id", "task_id")
 _MODELS = ("model", "model_name")
-_SHORT = 512
+_LONG = 65_536
 
 
 class Draft:
@@ -74,24 +74,27 @@ class Draft:
 
     def calls(self, found: tuple[Found, ...]) -> tuple[ToolCall, ...]:
         """The calls of the step that comes next, under our ids."""
-        number = len(self.steps)
+        if not found:
+            return ()
+        prefix = f"s{len(self.steps)}c"
+        made: list[ToolCall] = []
         for call in found:
             if call.code:
                 self.code = True
             else:
                 self.functions = True
-        return tuple(
-            ToolCall(
-                id=f"s{number}c{index}",
-                name=call.name,
-                arguments=call.arguments,
-                arguments_json=call.json,
-                state=call.state,
-                source_id=call.source_id,
-                id_generated=call.source_id is None,
+            made.append(
+                ToolCall(
+                    id=f"{prefix}{len(made)}",
+                    name=call.name,
+                    arguments=call.arguments,
+                    arguments_json=call.json,
+                    state=call.state,
+                    source_id=call.source_id,
+                    id_generated=call.source_id is None,
+                )
             )
-            for index, call in enumerate(found)
-        )
+        return tuple(made)
 
     def outcome(self, record: Mapping[str, Any], success: str | None = None, score: str | None = None) -> Outcome:
         """The outcome that the record's fields name; `success` and `score` are fields that an option names."""
@@ -107,28 +110,33 @@ class Draft:
             raw_json=compact(given),
         )
 
-    def leftovers(self, record: Mapping[str, Any], known: Collection[str], keep: Collection[str] = ()) -> None:
-        """Keeps short fields outside `known` in `extra`, names the others as lost."""
-        for key, value in record.items():
-            if value is None or key in known or key in _OUTCOME:
+    def rest(self, item: Mapping[str, Any], known: Collection[str], where: str = "") -> dict[str, Any]:
+        """The fields of `item` outside `known` that hold something; too long ones are named as lost instead."""
+        kept: dict[str, Any] = {}
+        for key, value in item.items():
+            if value is None or key in known:
                 continue
-            if key in keep or isinstance(value, int | float) or (isinstance(value, str) and len(value) <= _SHORT):
-                self.extra[key] = value
+            size = (
+                len(value) if isinstance(value, str) else 0 if isinstance(value, int | float) else len(compact(value))
+            )
+            if size > _LONG:
+                self.lost.add(f"{where}{key}")
             else:
-                self.lost.add(key)
+                kept[key] = value
+        return kept
 
     def finish(
         self,
         record: Mapping[str, Any],
         *,
         known: Collection[str] = (),
-        keep: Collection[str] = (),
+        drop: Collection[str] = (),
         outcome: Outcome | None = None,
         policy: Policy | None = None,
         source_id: str | None = None,
         truncated: bool = False,
     ) -> Trajectory:
-        """The trajectory; `known` are the record's fields that the reader itself has used."""
+        """The trajectory; `known` are the record's fields that the reader has used, `drop` those to leave out."""
         if not self.steps:
             raise RecordError("no_steps", "the record holds no message")
         used = set(known)
@@ -151,7 +159,8 @@ class Draft:
                     self.extra["model_field"] = key
         if outcome is None:
             outcome = self.outcome(record)
-        self.leftovers(record, used, keep)
+        self.lost.update(name for name in drop if record.get(name) is not None)
+        self.extra.update(self.rest(record, used | _OUTCOME | set(drop)))
         space = ActionSpace.FUNCTION if self.functions else ActionSpace.CODE if self.code else ActionSpace.MESSAGE
         return Trajectory(
             id="",

@@ -8,13 +8,15 @@ Nothing is repaired otherwise.
 
 import json
 import re
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from schemas.errors import RecordError
 
+Buffer = bytes | bytearray | memoryview
 MAX_DEPTH = 128
 _MAX_INT, _MIN_INT = 2**64 - 1, -(2**63)
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -22,14 +24,14 @@ _QUOTE, _COLON, _BACKSLASH, _SPACE = 34, 58, 92, 32
 _decode = msgspec.json.Decoder().decode
 
 
-class Record(NamedTuple):
+class Record(msgspec.Struct, frozen=True, gc=False):
     """A decoded record and the places at which an unpaired surrogate was replaced ("path: \\udXXX")."""
 
     value: Any
     replaced: tuple[str, ...] = ()
 
 
-def decode(raw: bytes, pairs: int | None = None) -> Record:
+def decode(raw: Buffer, pairs: int | None = None) -> Record:
     """The JSON value of `raw` (UTF-8), whatever its type.
 
     pairs: `key_marks(raw)` where the caller already has it, -1 for "cannot tell".
@@ -39,25 +41,27 @@ def decode(raw: bytes, pairs: int | None = None) -> Record:
     try:
         value = _decode(raw)
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError, UnicodeError):
-        return _slow(raw)
+        return _slow(bytes(raw))
     keys = _survey(value)
     if keys and keys != (key_marks(raw) if pairs is None else pairs):
-        return _slow(raw)
+        return _slow(bytes(raw))
     return Record(value)
 
 
-def key_marks(raw: bytes) -> int:
+def key_marks(raw: Buffer) -> int:
     """How often a string's closing quote is followed at once by a colon; -1 where white space stands between."""
     return int(key_marks_of_lines(raw, np.zeros(1, dtype=np.int64))[0])
 
 
-def key_marks_of_lines(chunk: bytes, starts: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+def key_marks_of_lines(chunk: Buffer, starts: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
     """`key_marks` of every record of `chunk`; `starts` are their ascending byte offsets (int64).
 
     An opening quote before a colon (a text that begins with one) counts too: the sum is then too high, never
     too low, so that equality with the number of decoded keys proves that no key stands twice.
     """
     data = np.frombuffer(chunk, dtype=np.uint8)
+    if not len(data):
+        return np.zeros(len(starts), dtype=np.int64)
     quotes = np.flatnonzero(data[:-1] == _QUOTE)
     after = data[quotes + 1]
     marks = _unescaped(data, quotes[after == _COLON])
@@ -93,20 +97,20 @@ def _survey(value: Any) -> int:
     """The number of object keys in a decoded value; refuses integers beyond 64 bits and nesting beyond MAX_DEPTH."""
     keys, depth = 0, 0
     level: list[Any] = [value]
+    # Level by level, so that the loops run inside the interpreter: this is on every record's way.
     while level:
         if depth > MAX_DEPTH:
             raise RecordError("too_deep", f"nested deeper than {MAX_DEPTH}")
-        below: list[Any] = []
-        for node in level:
-            kind = type(node)
-            if kind is dict:
-                keys += len(node)
-                below.extend([x for x in node.values() if type(x) is not str])
-            elif kind is list:
-                below.extend([x for x in node if type(x) is not str])
-            elif kind is int and not _MIN_INT <= node <= _MAX_INT:
-                raise RecordError("number_out_of_range", "an integer beyond 64 bits")
-        level, depth = below, depth + 1
+        objects = [node for node in level if type(node) is dict]
+        lists = [node for node in level if type(node) is list]
+        if len(objects) + len(lists) < len(level):
+            for node in level:
+                if type(node) is int and not _MIN_INT <= node <= _MAX_INT:
+                    raise RecordError("number_out_of_range", "an integer beyond 64 bits")
+        keys += sum(map(len, objects))
+        level = [node for node in chain.from_iterable(map(dict.values, objects)) if type(node) is not str]
+        level.extend([node for node in chain.from_iterable(lists) if type(node) is not str])
+        depth += 1
     return keys
 
 

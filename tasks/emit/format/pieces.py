@@ -76,7 +76,10 @@ def is_code(call: ToolCall) -> bool:
 
 
 def tools_of(trajectory: Trajectory) -> list[Any]:
-    """Every tool schema offered at any step, each once, in order of appearance."""
+    """The tool schemas offered; of several sets every schema once, in order of appearance."""
+    if len(trajectory.tool_sets) == 1:
+        only: list[Any] = msgspec.json.decode(trajectory.tool_sets[0])
+        return only
     found: dict[str, Any] = {}
     for text in trajectory.tool_sets:
         for schema in msgspec.json.decode(text):

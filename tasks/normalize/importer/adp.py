@@ -7,6 +7,8 @@ and becomes the step's text beside a call; beside a message it becomes the reaso
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from schemas.errors import RecordError
 from schemas.trajectory import Outcome, Part, Step, ToolCall, ToolResult
 from schemas.vocabulary import PairedBy, PartType, Source
@@ -60,7 +62,7 @@ class Adp(Importer, frozen=True, kw_only=True):
                 draft.extra[key] = record[key]
         known = _TOP | {"available_code_languages"}
         source_id = str(record["id"]) if record.get("id") is not None else None
-        made = draft.finish(record, known=known, keep=self.keep_fields, outcome=outcome, source_id=source_id)
+        made = draft.finish(record, known=known, drop=self.drop_fields, outcome=outcome, source_id=source_id)
         return (Reading(made),)
 
 
@@ -161,7 +163,8 @@ def _call(item: dict[str, Any], index: int) -> Found:
     key = item.get("tool_call_id")
     source_id = key if isinstance(key, str) else None
     if item["class_"] == "code_action":
-        return code_call(_need(item, "language", index), _need(item, "content", index))._replace(source_id=source_id)
+        found = code_call(_need(item, "language", index), _need(item, "content", index))
+        return msgspec.structs.replace(found, source_id=source_id)
     kwargs = item.get("kwargs")
     return from_value(_need(item, "function", index), {} if kwargs is None else kwargs, source_id)
 

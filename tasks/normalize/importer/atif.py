@@ -113,7 +113,7 @@ class Atif(Importer, frozen=True, kw_only=True):
         rewards = verdict.get("rewards") if isinstance(verdict, dict) else None
         outcome = draft.outcome(rewards if isinstance(rewards, dict) else {}, score=_first(rewards))
         key = _text(record, "trajectory_id") or _text(record, "session_id")
-        made = draft.finish(record, known=_TOP, keep=self.keep_fields, outcome=outcome, policy=policy, source_id=key)
+        made = draft.finish(record, known=_TOP, drop=self.drop_fields, outcome=outcome, policy=policy, source_id=key)
         return Reading(msgspec.structs.replace(made, subagents=tuple(links)), tuple(spans))
 
 

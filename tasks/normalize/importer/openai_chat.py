@@ -4,11 +4,16 @@ Most public agent sets are this plus an encoding of calls in text; the options s
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
+import msgspec
+
 from schemas.errors import RecordError
+from schemas.vocabulary import ActionSpace
 from tasks.normalize.base import Importer, Reading
-from tasks.normalize.chat import Dialect, reader_of
+from tasks.normalize.chat import Reader
+from tasks.normalize.dialect import Dialect
 from tasks.normalize.draft import Draft
 from tasks.normalize.strict import decode
 
@@ -16,12 +21,13 @@ _MESSAGES = ("messages", "conversations", "conversation", "trajectory", "input")
 _TOOLS = ("tools", "functions", "available_tools")
 
 
-class OpenaiChat(Importer, frozen=True, kw_only=True):
+class OpenaiChat(Importer, frozen=True, kw_only=True, dict=True):
     """Reads OpenAI chat messages, also where the list is JSON text.
 
     messages_field, tools_field: the fields with turns and tool schemas (default: the first known name present).
-    calls, observation, roles, role_key, content_key, weight_key, think: see `tasks.normalize.chat.Dialect`.
-    success_field, score_field: the fields that hold the outcome, where their names do not say so.
+    calls, observation, only_observed, roles, role_key, content_key, more_content, weight_key, think: see
+    `tasks.normalize.dialect.Dialect`. success_field, score_field: the fields that hold the outcome, where their names
+    do not say so. action_space: how the agent acts, where the calls do not show it (browser, gui).
     """
 
     messages_field: str | None = None
@@ -30,25 +36,33 @@ class OpenaiChat(Importer, frozen=True, kw_only=True):
     score_field: str | None = None
     calls: tuple[str, ...] = ()
     observation: tuple[str, ...] = ()
+    only_observed: bool = False
+    action_space: ActionSpace | None = None
     roles: dict[str, str] = {}
     role_key: str = "role"
     content_key: str = "content"
+    more_content: tuple[str, ...] = ()
     weight_key: str = "weight"
     think: bool = False
 
     def __post_init__(self) -> None:
-        reader_of(self._dialect())
+        self.reader  # noqa: B018 - wrong options are refused where they are given
 
-    def _dialect(self) -> Dialect:
-        return Dialect(
+    @cached_property
+    def reader(self) -> Reader:
+        """Reads the turns in the dialect that the options describe."""
+        dialect = Dialect(
             calls=self.calls,
             observation=self.observation,
+            only_observed=self.only_observed,
             roles=self.roles,
             role_key=self.role_key,
             content_key=self.content_key,
+            more_content=self.more_content,
             weight_key=self.weight_key,
             think=self.think,
         )
+        return Reader(dialect)
 
     def read(self, record: Any) -> Sequence[Reading]:
         """One trajectory; a bare list of messages is a record too."""
@@ -65,7 +79,10 @@ class OpenaiChat(Importer, frozen=True, kw_only=True):
             messages = decode(messages.encode("utf-8", "surrogatepass")).value
         draft = Draft()
         tools = draft.tools(record.get(offered)) if offered else None
-        reader_of(self._dialect()).read(messages, draft, tools)
+        self.reader.read(messages, draft, tools)
         known = {field, offered or field} | {n for n in (self.success_field, self.score_field) if n}
         outcome = draft.outcome(record, self.success_field, self.score_field)
-        return (Reading(draft.finish(record, known=known, keep=self.keep_fields, outcome=outcome)),)
+        made = draft.finish(record, known=known, drop=self.drop_fields, outcome=outcome)
+        if self.action_space is not None:
+            made = msgspec.structs.replace(made, action_space=self.action_space)
+        return (Reading(made),)

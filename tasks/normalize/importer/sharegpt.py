@@ -5,24 +5,26 @@ Two ways of writing calls are in use, and both are read: turns of their own (`fu
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from schemas.errors import RecordError
 from schemas.trajectory import Part, Step
 from schemas.vocabulary import Source
 from tasks.normalize.base import Importer, Reading
-from tasks.normalize.chat import Dialect, reader_of
+from tasks.normalize.chat import Reader
+from tasks.normalize.dialect import Dialect
 from tasks.normalize.draft import Draft
 from tasks.normalize.strict import decode
 
 _FIELDS = ("conversations", "conversation", "messages", "items")
 
 
-class Sharegpt(Importer, frozen=True, kw_only=True):
+class Sharegpt(Importer, frozen=True, kw_only=True, dict=True):
     """Reads ShareGPT conversations.
 
     messages_field: the field with the turns (default: the first known name present). calls, observation, roles,
-    weight_key, think: see `tasks.normalize.chat.Dialect`.
+    weight_key, think: see `tasks.normalize.dialect.Dialect`.
     """
 
     messages_field: str | None = None
@@ -33,10 +35,12 @@ class Sharegpt(Importer, frozen=True, kw_only=True):
     think: bool = False
 
     def __post_init__(self) -> None:
-        reader_of(self._dialect())
+        self.reader  # noqa: B018 - wrong options are refused where they are given
 
-    def _dialect(self) -> Dialect:
-        return Dialect(
+    @cached_property
+    def reader(self) -> Reader:
+        """Reads the turns in the dialect that the options describe."""
+        dialect = Dialect(
             calls=self.calls,
             observation=self.observation,
             roles=self.roles,
@@ -45,6 +49,7 @@ class Sharegpt(Importer, frozen=True, kw_only=True):
             weight_key=self.weight_key,
             think=self.think,
         )
+        return Reader(dialect)
 
     def read(self, record: Any) -> Sequence[Reading]:
         """One trajectory; a `system` text of the record becomes the first step."""
@@ -66,8 +71,8 @@ class Sharegpt(Importer, frozen=True, kw_only=True):
             draft.steps.append(Step(source=Source.SYSTEM, content=(Part(text=system),)))
         if isinstance(turns, list):
             turns = [_openai_calls(turn, draft) for turn in turns]
-        reader_of(self._dialect()).read(turns, draft, tools)
-        return (Reading(draft.finish(record, known={field, "tools", "system"}, keep=self.keep_fields)),)
+        self.reader.read(turns, draft, tools)
+        return (Reading(draft.finish(record, known={field, "tools", "system"}, drop=self.drop_fields)),)
 
 
 def _openai_calls(turn: Any, draft: Draft) -> Any:

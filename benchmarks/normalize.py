@@ -1,0 +1,227 @@
+"""Raw JSONL on disk → validated interlingua in Parquet: records per second of CPU time, per shape of record.
+
+Records are generated to the median size, turns and calls of four public agent sets. Ours does everything the
+product does: plan (content hash of every record), strict decoding, reading, Arrow, Parquet. The peer, given with
+--peer DIR (a checkout of the agent-data-protocol project), is its converter `datasets/NAME/raw_to_standardized.py`
+over the same file, less its start-up. Both in turn, five runs, median, CPU time of the process and its children.
+
+    python benchmarks/normalize.py [--peer DIR] [--json] [--runs N]
+"""
+
+import argparse
+import json
+import os
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+WORDS = ["value", "self", "return", "result", "the", "import", "test", "data", "= None", "(index)", "path", "error:"]
+
+
+class Shape(NamedTuple):
+    """A kind of record: importer entry, the peer's folder, how many records a run takes, and how one is made."""
+
+    entry: dict[str, Any]
+    folder: str
+    count: int
+    make: Callable[[random.Random, int], dict[str, Any]]
+
+
+def prose(rng: random.Random, size: int) -> str:
+    """About `size` characters of code-like lines, a quote or line break every 25."""
+    lines, left = [], size
+    while left > 0:
+        line = " " * rng.choice((0, 4, 8)) + " ".join(rng.choices(WORDS, k=5)) + rng.choice(('"', "", "'x'"))
+        lines.append(line)
+        left -= len(line) + 1
+    return "\n".join(lines)[:size]
+
+
+def swe_smith(rng: random.Random, number: int) -> dict[str, Any]:
+    """45 turns, 69 kB: 22 calls in `<function=…>` text, 21 observations of very unequal length."""
+    messages = [{"role": "system", "content": prose(rng, 3900)}, {"role": "user", "content": prose(rng, 2300)}]
+    sizes = [int(2300 * rng.lognormvariate(-0.7, 1.2)) for _ in range(21)]
+    scale = 49_000 / sum(sizes)
+    for turn in range(22):
+        name = "submit" if turn == 21 else rng.choice(("bash", "str_replace_editor"))
+        keys = {"bash": ["command"], "submit": [], "str_replace_editor": ["command", "path", "old_str"]}[name]
+        given = "".join(f"<parameter={key}>{prose(rng, 70)}</parameter>\n" for key in keys)
+        text = f"{prose(rng, 150)}\n\n<function={name}>\n{given}</function>"
+        messages.append({"role": "assistant", "content": text})
+        if turn < 21:
+            messages.append({"role": "user", "content": f"OBSERVATION:\n{prose(rng, int(sizes[turn] * scale))}"})
+    key = f"repo__{number}"
+    return {
+        "messages": messages,
+        "instance_id": key,
+        "resolved": rng.random() < 0.5,
+        "model": "teacher",
+        "traj_id": key,
+        "patch": prose(rng, 3000),
+        "id": key,
+    }
+
+
+def code_feedback(rng: random.Random, number: int) -> dict[str, Any]:
+    """4 turns, 5.3 kB, with one executed block."""
+    block = f"{prose(rng, 600)}\n\n```python\n{prose(rng, 900)}\n```\n\n{prose(rng, 500)}"
+    contents = [prose(rng, 600), block, f"Execution result: \n{prose(rng, 150)}", prose(rng, 1900)]
+    roles = ("user", "assistant", "user", "assistant")
+    return {"id": number, "messages": [{"role": r, "content": c} for r, c in zip(roles, contents, strict=True)]}
+
+
+def agenttuning_os(rng: random.Random, number: int) -> dict[str, Any]:
+    """14 turns, 3.9 kB, fenced bash."""
+    turns = [
+        {"role": "user", "content": prose(rng, 1250)},
+        {"role": "assistant", "content": f"Think: {prose(rng, 80)}\n\nAct: bash\n\n```bash\n{prose(rng, 40)}\n```"},
+    ]
+    while len(turns) < 13:
+        turns.append({"role": "user", "content": f"The output of the OS:\n{prose(rng, 130)}"})
+        text = f"Think: {prose(rng, 90)}\n\nAct: bash\n\n```bash\n{prose(rng, 40)}\n```"
+        turns.append({"role": "assistant", "content": text})
+    turns[-1]["content"] = f"Think: {prose(rng, 60)}\n\nAct: answer(220)"
+    return {"id": f"os_{number}", "conversations": turns}
+
+
+def agenttuning_alfworld(rng: random.Random, number: int) -> dict[str, Any]:
+    """20 turns, 3.4 kB, THOUGHT and ACTION lines."""
+    turns = [
+        {"role": "user", "content": prose(rng, 1330)},
+        {"role": "assistant", "content": "OK. I'll follow your instructions and try my best to solve the task."},
+        {"role": "user", "content": f"Here is your task. {prose(rng, 230)}"},
+    ]
+    for turn in range(9):
+        thought = f"THOUGHT: {prose(rng, 60)}\n" if turn in (0, 5) else ""
+        turns.append({"role": "assistant", "content": f"{thought}ACTION: go to shelf {rng.randrange(9)}"})
+        if turn < 8:
+            turns.append({"role": "user", "content": f"On the shelf 1, you see a {rng.choice(WORDS)} 1."})
+    return {"id": f"alfworld_{number}", "conversations": turns}
+
+
+CHAT = {"use": "openai_chat", "dataset": "benchmark"}
+SHAPES = {
+    "swe-smith": Shape(
+        {**CHAT, "calls": ["function_xml"], "observation": ["OBSERVATION:\n?"]}, "swe-smith", 300, swe_smith
+    ),
+    "code_feedback": Shape(
+        {**CHAT, "calls": ["fenced:python"], "observation": ["Execution result: ?\n?"], "only_observed": True},
+        "code_feedback",
+        3000,
+        code_feedback,
+    ),
+    "agenttuning_os": Shape(
+        {**CHAT, "calls": ["fenced:bash", "react:Act"], "observation": ["The output of the OS:\n?"]},
+        "agenttuning_os",
+        3000,
+        agenttuning_os,
+    ),
+    "agenttuning_alfworld": Shape(
+        {**CHAT, "calls": ["react:ACTION"], "observation": [""]}, "agenttuning_alfworld", 3000, agenttuning_alfworld
+    ),
+}
+
+
+def cpu() -> float:
+    """CPU seconds of this process and its ended children."""
+    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def ours(shape: Shape, file: Path, out: Path) -> float:
+    """CPU seconds of the whole way with one core."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from schemas.vocabulary import Kind
+    from tasks.operator import WorkingSet
+    from tasks.registry import build
+    from warehouse.arrow import to_arrow
+
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    importer: Any = build(Kind.IMPORTER, {**shape.entry, "paths": [str(file)]})
+    ctx: Any = SimpleNamespace(recipe_dir=file.parent, recipe=SimpleNamespace(seed=0), path=Path)
+    start = cpu()
+    items = importer.plan(WorkingSet(), ctx).items
+    writer = None
+    kept = 0
+    for first in range(0, len(items), importer.batch_size):
+        result = importer.run(items[first : first + importer.batch_size], ctx)
+        kept += len(result.outcomes)
+        table = to_arrow("trajectories", result.rows["trajectories"])
+        writer = writer or pq.ParquetWriter(out, table.schema, compression="snappy")
+        writer.write_table(table)
+    if writer is not None:
+        writer.close()
+    used = cpu() - start
+    if kept != shape.count or pq.read_metadata(out).num_rows != kept:
+        raise SystemExit(f"{file.name}: {kept} of {shape.count} records")
+    return used
+
+
+def theirs(peer: Path, shape: Shape, file: Path) -> float:
+    """CPU seconds of the peer's converter over the file."""
+    folder = peer / "datasets" / shape.folder
+    start = cpu()
+    with file.open("rb") as given:
+        subprocess.run(
+            [sys.executable, "raw_to_standardized.py"],
+            stdin=given,
+            stdout=subprocess.DEVNULL,
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": f"{peer}:{folder}"},
+            check=True,
+        )
+    return cpu() - start
+
+
+def measure(peer: Path | None, runs: int) -> dict[str, dict[str, float]]:
+    """Records per second of each shape: ours, and the peer's where there is one."""
+    found: dict[str, dict[str, float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, shape in SHAPES.items():
+            rng = random.Random(7)
+            file, empty = Path(folder) / f"{name}.jsonl", Path(folder) / "empty.jsonl"
+            file.write_text("".join(json.dumps(shape.make(rng, number)) + "\n" for number in range(shape.count)))
+            empty.touch()
+            rates: dict[str, list[float]] = {"ours": [], "adp": []}
+            for _ in range(runs):
+                rates["ours"].append(shape.count / ours(shape, file, Path(folder) / "out.parquet"))
+                if peer is not None:
+                    idle = theirs(peer, shape, empty)
+                    rates["adp"].append(shape.count / max(theirs(peer, shape, file) - idle, 1e-6))
+            found[name] = {who: round(statistics.median(each), 1) for who, each in rates.items() if each}
+    return found
+
+
+def main() -> None:
+    """Prints figure, unit, peers, ratio and the rate per shape as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--peer", type=Path, help="a checkout of the agent-data-protocol project")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--json", action="store_true", help="one line of JSON")
+    given = parser.parse_args()
+    rates = measure(given.peer, given.runs)
+    result = {
+        "figure": rates["swe-smith"]["ours"],
+        "unit": "swe-smith-shaped records/s/core",
+        "peers": {f"adp {name}": rate["adp"] for name, rate in rates.items() if "adp" in rate},
+        "ratio": {f"adp {n}": round(r["ours"] / r["adp"], 2) for n, r in rates.items() if "adp" in r},
+        "shapes": {name: rate["ours"] for name, rate in rates.items()},
+    }
+    print(json.dumps(result, indent=None if given.json else 2))
+
+
+if __name__ == "__main__":
+    main()
