@@ -48,7 +48,7 @@ class Backend:
         python = interpreter.prepare(state)
         name = f"gristmill-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         names = [f"{name}-{number}" for number in range(slots)]
-        lease = leases.acquire(state, slots, names if not watchdog else [name])
+        lease = leases.acquire(state, slots, [name] if watchdog else names, python.root)
         groups = [None if watchdog else cgroup.make(each) for each in names]
         if None in groups:
             for group in groups:

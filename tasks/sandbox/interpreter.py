@@ -25,7 +25,6 @@ _LEFT_OUT = frozenset(
     ("site-packages", "dist-packages", "test", "tests", "idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3")
 )
 _HOME = "opt/python"
-_KEEP_S = 30 * 86_400
 
 
 class Interpreter(Base, frozen=True):
@@ -125,7 +124,6 @@ def prepare(state: Path) -> Interpreter:
     )[:16]
     target = state / f"root-{key}"
     if not target.is_dir():
-        _prune(state)
         building = state / f"building-{os.getpid()}-{time.monotonic_ns()}"
         try:
             _copy(building, binary, stdlib)
@@ -141,13 +139,3 @@ def prepare(state: Path) -> Interpreter:
     return Interpreter(
         root=target, python=f"/{_HOME}/bin/python3", runner=f"/{_HOME}/runner.pyc", version=f"{implementation}-{key}"
     )
-
-
-def _prune(state: Path) -> None:
-    """Removes copies that nobody started from for a month, and builds that were cut short."""
-    for path in state.glob("root-*"):
-        if time.time() - path.stat().st_mtime > _KEEP_S:
-            shutil.rmtree(path, ignore_errors=True)
-    for path in state.glob("building-*"):
-        if time.time() - path.stat().st_mtime > 3600:
-            shutil.rmtree(path, ignore_errors=True)

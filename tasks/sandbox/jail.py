@@ -22,6 +22,7 @@ from tasks.sandbox.pump import Pump, pull
 from tasks.sandbox.results import Limits
 
 _START_S = 30.0
+_FILES = 100_000
 
 
 @dataclass
@@ -106,6 +107,8 @@ class Jail:
             pass_fds=(result_w, info_w, code_r),
             env={},
             cwd="/",
+            # Without a jail (unsafe) the group is all that can be ended together.
+            start_new_session=not self._program,
         )
         self._outer = os.pidfd_open(process.pid)
         self._fds.append(self._outer)
@@ -161,13 +164,21 @@ class Jail:
         sample = processes.usage(self._child)
         if sample.processes > self.limits.processes + 1:
             return "processes"
-        return "memory" if sample.memory > self.limits.memory_mb << 20 else ""
+        if sample.memory > self.limits.memory_mb << 20:
+            return "memory"
+        # An empty file takes about a kilobyte of the kernel's memory, which only a cgroup would count.
+        return "files" if self._program and processes.files_below(self._child) > _FILES else ""
 
     def _end(self, process: "subprocess.Popen[bytes]") -> None:
         """Waits for a natural end where nothing was killed, kills otherwise, and waits until all is gone."""
         if self._ended.killed or not self._ended.started or not _finished(self._outer, 5.0):
+            # First the jail's own first process: bwrap then reaps it and ends, and nothing is left to anybody else.
             _kill(self._child_fd)
-            _kill(self._outer)
+            if self._child_fd < 0 or not _finished(self._outer, 5.0):
+                _kill(self._outer)
+        if not self._program:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = self._ended.exit = os.waitstatus_to_exitcode(status)
         self._ended.cpu_s = used.ru_utime + used.ru_stime

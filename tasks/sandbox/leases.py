@@ -8,7 +8,9 @@ import contextlib
 import fcntl
 import os
 import pwd
+import shutil
 import signal
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from schemas.errors import Unavailable
 from schemas.trajectory import Base
 from tasks.sandbox import cgroup, processes
 
+_KEEP_S = 7 * 86_400
 _FIRST_CHOICE, _SECOND_CHOICE = 1_610_000_000, 61_200
 
 
@@ -29,6 +32,7 @@ class LeaseFile(Base, frozen=True):
     boot: str
     uids: tuple[int, ...] = ()
     cgroups: tuple[str, ...] = ()
+    root: str = ""
 
 
 class Lease:
@@ -79,6 +83,13 @@ def _reap(path: Path, held: LeaseFile) -> None:
         path.unlink(missing_ok=True)
 
 
+def _prune(state: Path, used: set[str]) -> None:
+    for pattern, age in (("root-*", _KEEP_S), ("building-*", 3600)):
+        for path in state.glob(pattern):
+            if str(path) not in used and time.time() - path.stat().st_mtime > age:
+                shutil.rmtree(path, ignore_errors=True)
+
+
 def _mapped(first: int, count: int) -> bool:
     for line in Path("/proc/self/uid_map").read_text().splitlines():
         start, _, length = map(int, line.split())
@@ -104,8 +115,11 @@ def _choose(taken: frozenset[int], count: int) -> tuple[int, ...]:
     return tuple(chosen)
 
 
-def acquire(state: Path, slots: int, names: list[str]) -> Lease:
-    """Cleans up after dead owners, then takes `slots` user ids (root only) and announces cgroups called `names`."""
+def acquire(state: Path, slots: int, names: list[str], root: Path) -> Lease:
+    """Cleans up after dead owners, then takes `slots` user ids (root only) and announces cgroups called `names`.
+
+    root: the copied interpreter that is used; copies that nobody uses and that are a week old are removed.
+    """
     folder = state / "leases"
     folder.mkdir(mode=0o700, exist_ok=True)
     own = processes.start_time(os.getpid())
@@ -123,10 +137,13 @@ def acquire(state: Path, slots: int, names: list[str]) -> Lease:
                 live.append(held)
             else:
                 _reap(path, held)
+        _prune(state, {held.root for held in live} | {str(root)})
         taken = frozenset(uid for held in live for uid in held.uids)
         uids = _choose(taken, slots) if os.geteuid() == 0 else ()
         planned = tuple(sorted({path for name in names for path in cgroup.planned(name)}))
-        held = LeaseFile(pid=os.getpid(), started=own, boot=processes.boot_id(), uids=uids, cgroups=planned)
+        held = LeaseFile(
+            pid=os.getpid(), started=own, boot=processes.boot_id(), uids=uids, cgroups=planned, root=str(root)
+        )
         path = folder / f"{names[0]}.json"
         temporary = path.with_suffix(".tmp")
         temporary.write_bytes(msgspec.json.encode(held))

@@ -81,7 +81,7 @@ def usage(pid: int, limit: int = 4096) -> Usage:
 
 
 def of_users(uids: frozenset[int]) -> list[int]:
-    """Every process whose real user id is one of `uids`."""
+    """Every process whose real user id is one of `uids`, without those that are dead but not yet reaped."""
     found = []
     for entry in os.listdir("/proc"):  # noqa: PTH208
         if not entry.isdigit():
@@ -90,7 +90,18 @@ def of_users(uids: frozenset[int]) -> list[int]:
             status = Path(f"/proc/{entry}/status").read_text()
         except OSError:
             continue
+        if "\nState:\tZ" in status or "\nState:\tX" in status:
+            continue
         line = next((line for line in status.splitlines() if line.startswith("Uid:")), "")
         if line and int(line.split()[1]) in uids:
             found.append(int(entry))
     return found
+
+
+def files_below(pid: int, folder: str = "tmp") -> int:
+    """How many files the file system at `folder` of the process's root holds; 0 when it cannot be seen."""
+    try:
+        found = os.statvfs(f"/proc/{pid}/root/{folder}")
+    except OSError:
+        return 0
+    return found.f_files - found.f_ffree

@@ -14,6 +14,7 @@ _KILLED: dict[str, tuple[RunKind, str, str]] = {
     "wall": (RunKind.TIMEOUT, "wall", "killed at the wall-clock limit"),
     "memory": (RunKind.MEMORY, "memory", "killed: all processes together went over the memory limit"),
     "processes": (RunKind.ERROR, "processes", "killed: too many processes at once"),
+    "files": (RunKind.ERROR, "files", "killed: too many files"),
     "output": (RunKind.ERROR, "output_limit", "killed: more output than the limit"),
     "forged": (RunKind.REFUSED, "forged", "the jail wrote something that its runner never writes"),
 }

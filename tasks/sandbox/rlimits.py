@@ -43,6 +43,4 @@ def table(limits: Limits, *, own_uid: bool) -> list[tuple[int, int, int]]:
         # The jail's own first processes count too.
         wanted[resource.RLIMIT_NPROC] = limits.processes + 2
     # One second between SIGXCPU and SIGKILL, so that the signal says which limit it was.
-    return [
-        (int(kind), value, value + 1 if kind == resource.RLIMIT_CPU else value) for kind, value in wanted.items()
-    ]
+    return [(int(kind), value, value + 1 if kind == resource.RLIMIT_CPU else value) for kind, value in wanted.items()]

@@ -192,6 +192,7 @@ def _calls(fd: int, request: dict) -> None:  # type: ignore[type-arg]
     module = type(sys)("candidate")
     sys.modules["candidate"] = module
     try:
+        _fix_chance(request["code"], -1)
         code = compile(request["code"], "candidate.py", "exec", dont_inherit=True)
         exec(code, module.__dict__)  # noqa: S102
     except MemoryError:
@@ -206,12 +207,12 @@ def _calls(fd: int, request: dict) -> None:  # type: ignore[type-arg]
     _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
     _signal.pthread_sigmask(_signal.SIG_BLOCK, (_signal.SIGCHLD,))
     for index, call in enumerate(request["calls"]):
-        if "random" in sys.modules:
-            sys.modules["random"].seed(index)
         cpu = sum(posix.times()[2:4])
         child = posix.fork()
         if child == 0:
             _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (_signal.SIGCHLD,))
+            # Here, not before: the module seeds itself anew in every fork.
+            _fix_chance(request["code"], index)
             failure = _invoke(fd, index, call, module, request["value_limit"])
             if failure is not None:
                 _flush()
@@ -241,30 +242,51 @@ def _write_files(files: list[tuple[str, bytes]]) -> None:
 
 
 def _collect(fd: int, folder: str, left: int) -> int:
-    """Sends regular files below the working folder; nothing is followed and nothing blocks."""
-    for entry in sorted(posix.listdir(folder)):
+    """Sends regular files below the working folder; nothing is followed, nothing blocks, the unreadable is left."""
+    try:
+        names = sorted(posix.listdir(folder))
+    except OSError:
+        return left
+    for entry in names:
         path = entry if folder == "." else folder + "/" + entry
         mode = posix.lstat(path).st_mode & 0o170000
         if mode == 0o040000 and path.count("/") < 32:
             left = _collect(fd, path, left)
         if mode != 0o100000:
             continue
-        source = posix.open(path, posix.O_RDONLY | posix.O_NOFOLLOW | posix.O_NONBLOCK)
+        try:
+            source = posix.open(path, posix.O_RDONLY | posix.O_NOFOLLOW | posix.O_NONBLOCK)
+        except OSError:
+            continue
         size = posix.fstat(source).st_size
         name = path.encode("utf-8", "surrogateescape")
-        if size > left:
+        # An empty file costs something too, so that a million of them is cut as well.
+        left -= size + 256
+        if left < 0:
             _send(fd, b"J", b"[-4]")
-        else:
-            content = b""
-            while len(content) < size:
-                chunk = posix.read(source, size - len(content))
-                if not chunk:
-                    break
-                content += chunk
-            _send(fd, b"F", len(name).to_bytes(2, "big") + name + content)
-            left -= len(content)
+            posix.close(source)
+            return left
+        content = b""
+        while len(content) < size:
+            chunk = posix.read(source, size - len(content))
+            if not chunk:
+                break
+            content += chunk
+        _send(fd, b"F", len(name).to_bytes(2, "big") + name + content)
         posix.close(source)
     return left
+
+
+def _fix_chance(code: str, seed: int) -> None:
+    """The same random numbers in every run, as far as the code does not take them from the kernel."""
+    if "random" in code:
+        try:
+            import random
+
+            random.seed(seed)
+        except BaseException:
+            # A file of the candidate's may bear that name.
+            return
 
 
 def _script(fd: int, request: dict) -> None:  # type: ignore[type-arg]
@@ -287,6 +309,7 @@ def _script(fd: int, request: dict) -> None:  # type: ignore[type-arg]
         sys.modules["__main__"] = module
         sys.argv[:] = [name]
         try:
+            _fix_chance(request["code"], 0)
             # Written out too, so that a traceback shows its lines.
             _write_files([(name, request["code"].encode("utf-8", "surrogatepass"))])
             exec(compile(request["code"], name, "exec", dont_inherit=True), module.__dict__)  # noqa: S102

@@ -4,6 +4,8 @@ Each is Python that defines attack(), run by `call_functions`. It must return "r
 or end with one of the kinds named in `ends`. docs/security.md lists the same names.
 """
 
+# ruff: noqa: E501
+
 from typing import NamedTuple
 
 PRELUDE = '''
@@ -109,7 +111,9 @@ return every(*[must_fail(fcntl.ioctl, fd, 0x5412, b"x") for fd in (0, 1, 2)])
     _returns("request_key", 'call(249, 218, b"user", b"gm", None, -4)'),
     _returns("ptrace_parent", "every(call(101, 117, 16, 1, 0, 0), call(101, 117, 0, 0, 0, 0))"),
     _returns("read_memory_of_parent", "every(call(310, 270, 1, 0, 0, 0, 0, 0), call(311, 271, 1, 0, 0, 0, 0, 0))"),
-    _returns("io_uring", "every(call(425, 425, 8, ctypes.create_string_buffer(256)), call(426, 426, 0), call(427, 427, 0))"),
+    _returns(
+        "io_uring", "every(call(425, 425, 8, ctypes.create_string_buffer(256)), call(426, 426, 0), call(427, 427, 0))"
+    ),
     _returns("userfaultfd", "call(323, 282, 0)"),
     _returns("bpf", "call(321, 280, 0, ctypes.create_string_buffer(128), 128)"),
     _returns("perf_event_open", "call(298, 241, ctypes.create_string_buffer(128), 0, -1, -1, 0)"),
@@ -132,7 +136,10 @@ return every(*[must_fail(fcntl.ioctl, fd, 0x5412, b"x") for fd in (0, 1, 2)])
     _returns("clone3", "call(435, 435, ctypes.create_string_buffer(88), 88)"),
     _returns("setns", "call(308, 268, 0, 0)"),
     _returns("chroot_out", 'every(call(161, 51, b"/tmp"), call(155, 41, b"/tmp", b"/tmp"))'),
-    _returns("new_mount_calls", "every(*[call(number, number, 0, 0, 0, 0, 0) for number in (428, 429, 430, 431, 432, 433, 442)])"),
+    _returns(
+        "new_mount_calls",
+        "every(*[call(number, number, 0, 0, 0, 0, 0) for number in (428, 429, 430, 431, 432, 433, 442)])",
+    ),
     _returns("unmount", 'call(166, 39, b"/tmp", 2)'),
     # Rights.
     _returns("become_root", "every(must_fail(os.setuid, 0), must_fail(os.setgid, 0), must_fail(os.setgroups, [0]))"),
@@ -169,8 +176,11 @@ return "refused" if result == -1 else "ESCAPED"
     _returns("outlive_the_worker", "call(157, 167, 1, 0, 0, 0, 0)"),
     # Network.
     _returns("tcp", "must_fail(socket.socket, socket.AF_INET, socket.SOCK_STREAM)"),
-    _returns("udp", "every(must_fail(socket.socket, socket.AF_INET, socket.SOCK_DGRAM),"
-             " must_fail(socket.socket, socket.AF_INET6, socket.SOCK_DGRAM))"),
+    _returns(
+        "udp",
+        "every(must_fail(socket.socket, socket.AF_INET, socket.SOCK_DGRAM),"
+        " must_fail(socket.socket, socket.AF_INET6, socket.SOCK_DGRAM))",
+    ),
     _returns("netlink", "must_fail(socket.socket, socket.AF_NETLINK, socket.SOCK_RAW)"),
     _returns("raw_packets", "must_fail(socket.socket, socket.AF_PACKET, socket.SOCK_RAW)"),
     _returns("vsock", "must_fail(socket.socket, 40, socket.SOCK_STREAM)"),
@@ -195,7 +205,9 @@ except ProcessLookupError:
 return "refused: only what is inside"
 """,
     ),
-    _does("kill_the_runner", "os.kill(1, 9)\nos.kill(1, 15)\nos.kill(1, 19)\nreturn 'refused: the first process stays'"),
+    _does(
+        "kill_the_runner", "os.kill(1, 9)\nos.kill(1, 15)\nos.kill(1, 19)\nreturn 'refused: the first process stays'"
+    ),
     _does(
         "inherited_descriptors",
         """
