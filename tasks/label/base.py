@@ -21,7 +21,7 @@ _CHUNK = 512
 
 
 class Labeler(Operator, frozen=True, kw_only=True):
-    """Labels steps and calls. A subclass defines `label`, and `eligible` where not every trajectory is."""
+    """Labels steps and calls. A subclass defines `label`, and `eligible` or `wanted` where not every trajectory is."""
 
     kind: ClassVar[Kind] = Kind.LABELER
     stage: ClassVar[Stage] = Stage.LABEL
@@ -31,6 +31,10 @@ class Labeler(Operator, frozen=True, kw_only=True):
     def eligible(self, trajectory: Trajectory) -> bool:
         """Whether there is something to label, from the trajectory alone."""
         return True
+
+    def wanted(self, trajectories: Sequence[Trajectory], ctx: "Context") -> list[Trajectory]:
+        """The eligible ones; override where that hangs on more than the trajectory."""
+        return [one for one in trajectories if self.eligible(one)]
 
     def label(self, trajectory: Trajectory, ctx: "Context") -> list[StepLabel]:
         """The labels of one trajectory; make them with `step_label`."""
@@ -42,7 +46,7 @@ class Labeler(Operator, frozen=True, kw_only=True):
         items = []
         for start in range(0, len(ids), _CHUNK):
             found = ctx.lake.trajectories(ids[start : start + _CHUNK])
-            items += [Item(id=one.id, ref=one.id) for one in found if self.eligible(one)]
+            items += [Item(id=one.id, ref=one.id) for one in self.wanted(found, ctx)]
         return Plan(items=tuple(items), n_seen=len(ids))
 
     def run(self, items: Sequence[Item], ctx: "Context") -> Result:

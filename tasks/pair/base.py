@@ -7,9 +7,10 @@ a member depends on its whole group, so it is made again when the group grows.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from schemas.rows import Pair, Verdict
+from schemas.rows import Pair
 from schemas.trajectory import Trajectory
-from schemas.vocabulary import Kind, Scope, Stage, VerdictKind
+from schemas.vocabulary import Kind, Scope, Stage
+from tasks.judged import judged
 from tasks.operator import Effect, Item, Operator, Outcome, Plan, Result, Unit, WorkingSet, drop, keep, select_ids
 
 if TYPE_CHECKING:
@@ -51,17 +52,7 @@ class Pairer(Operator, frozen=True, kw_only=True):
     def plan(self, inputs: WorkingSet, ctx: "Context") -> Plan:
         """One item per trajectory that has a task and a judgement."""
         ids = select_ids(self.reads, inputs)
-        rows = ctx.lake.sql(
-            "select distinct id, task_id from trajectories where task_id is not null and id in (select id from ids)",
-            ids=ids,
-        ).to_pylist()
-        groups = {row["id"]: row["task_id"] for row in rows}
-        verdicts = ctx.lake.verdicts(list(groups))
-        items = [
-            Item(id=ref, ref=ref, group=groups[ref])
-            for ref in ids
-            if ref in groups and passed(verdicts[ref]) is not None
-        ]
+        items = [Item(id=one.trajectory_id, ref=one.trajectory_id, group=one.task_id) for one in judged(ids, ctx)]
         return Plan(items=tuple(items), n_seen=len(ids))
 
     def run(self, items: Sequence[Item], ctx: "Context") -> Result:
@@ -75,8 +66,8 @@ class Pairer(Operator, frozen=True, kw_only=True):
         for task_id, group in groups.items():
             by_id = {item.ref: item for item in group}
             ids = sorted(by_id)
-            verdicts = ctx.lake.verdicts(ids)
-            members = [Member(one, bool(passed(verdicts[one.id]))) for one in ctx.lake.trajectories(ids)]
+            passes = {one.trajectory_id: one.passed for one in judged(ids, ctx)}
+            members = [Member(one, passes[one.id]) for one in ctx.lake.trajectories(ids)]
             made, unpaired = self.pair_group(task_id, members, fingerprint)
             pairs += made
             for ref, item in by_id.items():
@@ -86,12 +77,3 @@ class Pairer(Operator, frozen=True, kw_only=True):
                 else:
                     outcomes.append(drop(item, unpaired[ref].reason, evidence=unpaired[ref].evidence))
         return Result(outcomes=tuple(outcomes), rows={"pairs": pairs})
-
-
-def passed(verdicts: Sequence[Verdict]) -> bool | None:
-    """Whether every verifier that reached a judgement said pass; None when none did.
-
-    An infrastructure error judges nothing.
-    """
-    kinds = [verdict.kind for verdict in verdicts if verdict.kind is not VerdictKind.INFRASTRUCTURE]
-    return all(kind is VerdictKind.PASS for kind in kinds) if kinds else None

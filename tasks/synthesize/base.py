@@ -7,6 +7,7 @@ dropped with the reason `unproven:<why>`; a proof that the surroundings prevente
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import msgspec
@@ -17,11 +18,14 @@ from schemas.rows import DeadLetter
 from schemas.task import Task
 from schemas.vocabulary import Kind, Stage
 from tasks.operator import Effect, Item, Operator, Outcome, Pending, Result, Unit, drop, keep
-from tasks.synthesize.prompts import template_hash
+from tasks.prompts import render, template_hash
 
 if TYPE_CHECKING:
     from tasks.context import Context
     from tasks.verify.proof import Proof
+
+
+_TEMPLATES = Path(__file__).parent / "templates"
 
 
 class Draft(NamedTuple):
@@ -60,7 +64,7 @@ class Synthesizer(Operator, frozen=True, kw_only=True):
 
     def identity(self) -> dict[str, Any]:
         """The plug-in's identity with the hashes of its prompt templates."""
-        return {**Operator.identity(self), "prompts": {name: template_hash(name) for name in self.prompts}}
+        return {**Operator.identity(self), "prompts": {name: template_hash(_template(name)) for name in self.prompts}}
 
     def draft(self, items: Sequence[Item], ctx: "Context") -> Drafts:
         """Drafts the tasks of a batch; every item is in exactly one of the four lists."""
@@ -88,6 +92,15 @@ class Synthesizer(Operator, frozen=True, kw_only=True):
             dead=tuple(made.dead),
             pending=tuple(pending),
         )
+
+
+def prompt(name: str, **values: Any) -> str:
+    """The text of this stage's template `name` with `values`."""
+    return render(_template(name), **values)
+
+
+def _template(name: str) -> Path:
+    return _TEMPLATES / f"{name}.j2"
 
 
 def _proven(task: Task, ctx: "Context") -> "Proof | Unavailable":

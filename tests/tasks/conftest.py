@@ -5,8 +5,10 @@ Nothing comes from a hub: the chat template is one of those that TRL ships.
 
 import json
 import os
+import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -159,6 +161,57 @@ def run_entry(lake: Lake, tmp_path: Path) -> Iterator[Callable[..., Ran]]:
     yield run
     for ctx in contexts:
         forget(ctx)
+
+
+class Endpoint:
+    """A real OpenAI-compatible HTTP endpoint on the loopback. `answer` gives a reply's text, or an HTTP status."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self.answer: Callable[[str], str | int] = lambda _: "ok"
+        owner = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                owner.asked.append(body)
+                said = owner.answer(body["messages"][-1]["content"])
+                data = json.dumps(_completion(said) if isinstance(said, str) else {"error": {"message": "no"}}).encode()
+                self.send_response(200 if isinstance(said, str) else said)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_: Any) -> None:
+                return
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def teacher(self, **more: Any) -> dict[str, Any]:
+        """The recipe entry of a teacher behind this endpoint."""
+        return {"use": "openai", "base_url": self.url, "model": "m", "attempts": 1, **more}
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def _completion(text: str) -> dict[str, Any]:
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    usage = {"prompt_tokens": 40, "completion_tokens": 12, "total_tokens": 52}
+    return {"id": "c", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice], "usage": usage}
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    started = Endpoint()
+    yield started
+    started.close()
 
 
 def train_tokenizer(folder: Path, template: str) -> None:

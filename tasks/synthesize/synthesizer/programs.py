@@ -29,9 +29,8 @@ from schemas.task import Message, Task, VerifierSpec
 from schemas.trajectory import Provenance
 from schemas.vocabulary import Stage
 from tasks.operator import Item, Plan, WorkingSet, dead, drop
-from tasks.synthesize.base import Draft, Drafts, Synthesizer, identified
+from tasks.synthesize.base import Draft, Drafts, Synthesizer, identified, prompt
 from tasks.synthesize.program_file import Program, parse_program, program_files
-from tasks.synthesize.prompts import render
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -110,7 +109,7 @@ def program_task(program: Program, file: str = "") -> Task:
     }
     if program.tolerance is not None:
         spec["tolerance"] = program.tolerance
-    shown = render("program", statement=program.statement.strip(), signature=program.signature)
+    shown = prompt("program", statement=program.statement.strip(), signature=program.signature)
     return Task(
         id="",
         kind="code",

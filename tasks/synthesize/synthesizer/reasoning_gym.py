@@ -19,8 +19,7 @@ from schemas.ids import canonical_json, content_id, seed_for
 from schemas.task import Message, Task, VerifierSpec
 from schemas.trajectory import Provenance
 from tasks.operator import Item, Plan, WorkingSet
-from tasks.synthesize.base import Draft, Drafts, Synthesizer, identified
-from tasks.synthesize.prompts import render
+from tasks.synthesize.base import Draft, Drafts, Synthesizer, identified, prompt
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -146,7 +145,7 @@ class ReasoningGym(Synthesizer, frozen=True, kw_only=True):
         }
         answer, lines = str(entry["answer"]), len(str(entry["answer"]).splitlines())
         instruction = self.instruction if lines < 2 else _TAGGED
-        question = render("question", question=entry["question"].strip(), instruction=instruction)
+        question = prompt("question", question=entry["question"].strip(), instruction=instruction)
         return Task(
             id="",
             kind=self.task_kind,

@@ -14,20 +14,17 @@ prompt, such as the signature to write, is kept as it stands.
 import ast
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from schemas.errors import UserError
 from schemas.ids import content_id, seed_for
-from schemas.rows import DeadLetter
 from schemas.task import Message, Task
 from schemas.trajectory import Provenance
-from schemas.vocabulary import Kind, Stage
+from tasks.asking import ask, teacher_of
 from tasks.calls import FENCE
-from tasks.operator import Item, Outcome, Pending, Plan, WorkingSet, dead, drop
-from tasks.synthesize.base import Draft, Drafts, Synthesizer, identified
-from tasks.synthesize.prompts import render
+from tasks.operator import Item, Outcome, Plan, WorkingSet, drop
+from tasks.synthesize.base import Draft, Drafts, Synthesizer, identified, prompt
 from tasks.synthesize.rewrite import MAX_SIMILARITY, extract, judge, split_prompt
 
 if TYPE_CHECKING:
@@ -63,14 +60,7 @@ class RephraseQa(Synthesizer, frozen=True, kw_only=True):
         return content_id("operator", self.identity(), self._teacher(ctx).identity(), ctx.recipe.seed)
 
     def _teacher(self, ctx: "Context") -> "Teacher":
-        entry = self.teacher or ctx.recipe.teacher
-        if entry is None:
-            raise UserError(
-                "rephrase_qa has no teacher.",
-                "It takes its own `teacher`, or else the recipe's.",
-                'Write for example teacher = {use = "local"} at the top of the recipe.',
-            )
-        return cast("Teacher", ctx.build(Kind.TEACHER, entry))
+        return teacher_of(self.teacher, ctx, self.plugin_id())
 
     def plan(self, inputs: WorkingSet, ctx: "Context") -> Plan:
         """`rewrites` items per eligible task: of the chosen kinds, with a gold solution, asked by one user message."""
@@ -89,44 +79,31 @@ class RephraseQa(Synthesizer, frozen=True, kw_only=True):
 
     def draft(self, items: Sequence[Item], ctx: "Context") -> Drafts:
         """Asks the teacher for every rewrite of the batch at once and judges the answers."""
-        from tasks.client.request import CallFailure, ModelRequest
+        from tasks.client.request import ModelRequest
 
-        seeds = ctx.lake.tasks([item.ref for item in items])
+        seeds = dict(zip([item.id for item in items], ctx.lake.tasks([item.ref for item in items]), strict=True))
         fingerprint = self.fingerprint(ctx)
-        asked = [
+        requests = [
             ModelRequest(
-                messages=({"role": "user", "content": render("rephrase", statement=_statement(task))},),
+                messages=({"role": "user", "content": prompt("rephrase", statement=_statement(seeds[item.id]))},),
                 item_id=item.id,
                 max_tokens=self.max_tokens,
                 temperature=self.temperature,
                 seed=seed_for(ctx.recipe.seed, "rephrase_qa", item.id),
                 sample_index=item.params["sample"],
             )
-            for item, task in zip(items, seeds, strict=True)
+            for item in items
         ]
+        asked = ask(self._teacher(ctx), items, requests, self.stage, ctx)
         drafts: list[Draft] = []
         outcomes: list[Outcome] = []
-        letters: list[DeadLetter] = []
-        pending: list[Pending] = []
-        accounts = []
-        for item, seed, reply in zip(items, seeds, ctx.client.complete_all(self._teacher(ctx), asked), strict=True):
-            if isinstance(reply, CallFailure):
-                if reply.attempts:
-                    accounts.append(reply.account())
-                if reply.pending:
-                    pending.append(Pending(item_id=item.id, reason=reply.cause.value))
-                else:
-                    first, told = reply.first_cause.value, reply.describe()
-                    letters.append(dead(item, Stage.SYNTHESIZE, first, told, source=reply.endpoint, retry=True))
-                continue
-            accounts.append(reply.account(item.id))
-            made = accept(seed, reply.text, self.max_similarity)
+        for item, reply in asked.replies:
+            made = accept(seeds[item.id], reply.text, self.max_similarity)
             if isinstance(made, Task):
                 drafts.append(Draft(item, identified(made, fingerprint)))
             else:
-                reason, evidence = made
-                outcomes.append(drop(item, reason, evidence=evidence))
-        return Drafts(drafts, outcomes, letters, pending, {"requests": accounts})
+                outcomes.append(drop(item, made[0], evidence=made[1]))
+        return Drafts(drafts, outcomes, asked.dead, asked.pending, {"requests": asked.accounts})
 
 
 def accept(seed: Task, reply: str, max_similarity: float = MAX_SIMILARITY) -> Task | tuple[str, dict[str, Any]]:

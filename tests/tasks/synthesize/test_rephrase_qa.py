@@ -1,9 +1,7 @@
 """Rewrites by a teacher behind a real HTTP endpoint, judged, proven again, accounted for and counted."""
 
 import json
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -25,54 +23,17 @@ ANSWERS = {
 }
 
 
-class Peer:
-    """An OpenAI-compatible endpoint on the loopback: it answers by the statement it is asked to rewrite."""
-
-    def __init__(self) -> None:
-        self.asked: list[dict[str, Any]] = []
-        self.status = 200
-        peer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                peer.asked.append(body)
-                self.send(*peer.answer(body))
-
-            def send(self, status: int, value: dict[str, Any]) -> None:
-                data = json.dumps(value).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_: Any) -> None:
-                return
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def answer(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        text = body["messages"][-1]["content"]
-        if self.status != 200 or "Celsius" in text:
-            return max(self.status, 400), {"error": {"message": "not today", "type": "invalid_request_error"}}
-        reply = next(answer for statement, answer in ANSWERS.items() if statement in text)
-        choice = {"index": 0, "message": {"role": "assistant", "content": reply}, "finish_reason": "stop"}
-        usage = {"prompt_tokens": 40, "completion_tokens": 12, "total_tokens": 52}
-        known = {"id": "c", "object": "chat.completion", "created": 0, "model": "m"}
-        return 200, {**known, "choices": [choice], "usage": usage}
+def answer(text: str) -> str | int:
+    """What the endpoint says: a rewrite, or that it will not."""
+    if "Celsius" in text:
+        return 400
+    return next(rewrite for statement, rewrite in ANSWERS.items() if statement in text)
 
 
 @pytest.fixture
-def peer() -> Iterator[Peer]:
-    started = Peer()
-    yield started
-    started.server.shutdown()
-    started.server.server_close()
+def peer(endpoint: Any) -> Any:
+    endpoint.answer = answer
+    return endpoint
 
 
 @pytest.fixture
@@ -83,14 +44,10 @@ def seeds(run_entry: Callable[..., Any]) -> WorkingSet:
     return ran.after
 
 
-def teacher(peer: Peer, **more: Any) -> dict[str, Any]:
-    return {"use": "openai", "base_url": peer.url, "model": "m", "attempts": 1, **more}
-
-
 def test_faithful_rewrites_become_tasks_and_the_others_are_counted(
-    run_entry: Callable[..., Any], peer: Peer, seeds: WorkingSet
+    run_entry: Callable[..., Any], peer: Any, seeds: WorkingSet
 ) -> None:
-    ran = run_entry(Stage.SYNTHESIZE, REPHRASE, seeds, teacher=teacher(peer))
+    ran = run_entry(Stage.SYNTHESIZE, REPHRASE, seeds, teacher=peer.teacher())
     assert ran.report.reasons == {"ok": 1, "too_similar": 1, "added_number": 1, "rejected": 1}
     assert (ran.report.n_seen, ran.report.n_kept, ran.report.n_dropped, ran.report.n_dead) == (4, 1, 2, 1)
     lake = ran.ctx.lake
@@ -106,44 +63,44 @@ def test_faithful_rewrites_become_tasks_and_the_others_are_counted(
     (letter,) = lake.sql("select reason, retry from dead_letters").to_pylist()
     assert letter == {"reason": "rejected", "retry": True}
     asked = len(peer.asked)
-    again = run_entry(Stage.SYNTHESIZE, REPHRASE, seeds, teacher=teacher(peer))
+    again = run_entry(Stage.SYNTHESIZE, REPHRASE, seeds, teacher=peer.teacher())
     assert again.after == ran.after
     assert len(peer.asked) == asked + 1, "only the failed call is made again"
 
 
 def test_what_the_budget_refuses_stays_pending_and_is_done_by_the_next_run(
-    run_entry: Callable[..., Any], peer: Peer, seeds: WorkingSet
+    run_entry: Callable[..., Any], peer: Any, seeds: WorkingSet
 ) -> None:
     entry = {**REPHRASE, "limit": 1, "rewrites": 3}
-    stopped = run_entry(Stage.SYNTHESIZE, entry, seeds, teacher=teacher(peer), budget=Budget(calls=0))
+    stopped = run_entry(Stage.SYNTHESIZE, entry, seeds, teacher=peer.teacher(), budget=Budget(calls=0))
     assert stopped.report.reasons == {"pending:budget": 3}
     assert peer.asked == []
-    done = run_entry(Stage.SYNTHESIZE, entry, seeds, teacher=teacher(peer))
+    done = run_entry(Stage.SYNTHESIZE, entry, seeds, teacher=peer.teacher())
     assert done.report.n_pending == 0
     assert len(peer.asked) == 3
     assert len({body["seed"] for body in peer.asked}) == 3
 
 
 def test_the_request_holds_the_statement_and_nothing_of_the_hidden_tests(
-    run_entry: Callable[..., Any], peer: Peer, seeds: WorkingSet
+    run_entry: Callable[..., Any], peer: Any, seeds: WorkingSet
 ) -> None:
-    run_entry(Stage.SYNTHESIZE, {**REPHRASE, "max_tokens": 33}, seeds, teacher=teacher(peer))
+    run_entry(Stage.SYNTHESIZE, {**REPHRASE, "max_tokens": 33}, seeds, teacher=peer.teacher())
     for body in peer.asked:
         assert body["max_tokens"] == 33
         assert "def " not in body["messages"][0]["content"]
         assert "expected" not in json.dumps(body)
 
 
-def test_kinds_choose_the_tasks(run_entry: Callable[..., Any], peer: Peer, seeds: WorkingSet) -> None:
-    ran = run_entry(Stage.SYNTHESIZE, {**REPHRASE, "kinds": ["arithmetic"]}, seeds, teacher=teacher(peer))
+def test_kinds_choose_the_tasks(run_entry: Callable[..., Any], peer: Any, seeds: WorkingSet) -> None:
+    ran = run_entry(Stage.SYNTHESIZE, {**REPHRASE, "kinds": ["arithmetic"]}, seeds, teacher=peer.teacher())
     assert (ran.report.n_seen, ran.report.n_in) == (4, 0)
 
 
 def test_another_teacher_is_another_operator_and_none_is_refused(
-    run_entry: Callable[..., Any], peer: Peer, seeds: WorkingSet
+    run_entry: Callable[..., Any], peer: Any, seeds: WorkingSet
 ) -> None:
-    first = run_entry(Stage.SYNTHESIZE, {**REPHRASE, "limit": 1}, seeds, teacher=teacher(peer))
-    other = run_entry(Stage.SYNTHESIZE, {**REPHRASE, "limit": 1, "teacher": teacher(peer, model="m2")}, seeds)
+    first = run_entry(Stage.SYNTHESIZE, {**REPHRASE, "limit": 1}, seeds, teacher=peer.teacher())
+    other = run_entry(Stage.SYNTHESIZE, {**REPHRASE, "limit": 1, "teacher": peer.teacher(model="m2")}, seeds)
     assert len(peer.asked) == 2
     assert first.after != other.after
     with pytest.raises(UserError, match="no teacher"):

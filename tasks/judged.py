@@ -1,0 +1,39 @@
+"""Which trajectories of a task were judged, and how: what operators over groups of samples start from."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from schemas.rows import Verdict
+from schemas.vocabulary import VerdictKind
+
+if TYPE_CHECKING:
+    from tasks.context import Context
+
+
+class Judged(NamedTuple):
+    """A trajectory of a task and whether it passed."""
+
+    trajectory_id: str
+    task_id: str
+    passed: bool
+
+
+def passed(verdicts: Sequence[Verdict]) -> bool | None:
+    """Whether every verifier that reached a judgement said pass; None when none did.
+
+    An infrastructure error judges nothing.
+    """
+    kinds = [verdict.kind for verdict in verdicts if verdict.kind is not VerdictKind.INFRASTRUCTURE]
+    return all(kind is VerdictKind.PASS for kind in kinds) if kinds else None
+
+
+def judged(ids: Sequence[str], ctx: "Context") -> list[Judged]:
+    """Those of the given trajectories that have a task and a judgement, in the given order."""
+    rows = ctx.lake.sql(
+        "select distinct id, task_id from trajectories where task_id is not null and id in (select id from ids)",
+        ids=ids,
+    ).to_pylist()
+    tasks = {row["id"]: row["task_id"] for row in rows}
+    verdicts = ctx.lake.verdicts(list(tasks))
+    said = {ref: passed(verdicts[ref]) for ref in tasks}
+    return [Judged(ref, tasks[ref], bool(said[ref])) for ref in ids if said.get(ref) is not None]
