@@ -134,9 +134,17 @@ class Verifier(Operator, frozen=True, kw_only=True):
         """Judges every trajectory of the batch; equal answers to one task are judged once."""
         trajectories = ctx.lake.trajectories([item.ref for item in items])
         tasks = ctx.lake.tasks([item.params["task"] for item in items])
-        pairs = [(task, self.answer(task, one)) for task, one in zip(tasks, trajectories, strict=True)]
+        judged: dict[str, Judgement | RecordError] = {}
+        pairs: dict[str, tuple[Task, str]] = {}
+        for item, task, one in zip(items, tasks, trajectories, strict=True):
+            try:
+                pairs[item.id] = (task, self.answer(task, one))
+            except RecordError as error:
+                judged[item.id] = error
+        judged |= zip(pairs, self._judge_all(list(pairs.values()), ctx), strict=True)
         outcomes, rows, letters, pending = [], [], [], []
-        for item, found in zip(items, self._judge_all(pairs, ctx), strict=True):
+        for item in items:
+            found = judged[item.id]
             if isinstance(found, RecordError):
                 letters.append(dead(item, self.stage, found.reason, found.detail))
             elif found.kind is VerdictKind.INFRASTRUCTURE:

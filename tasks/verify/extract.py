@@ -5,16 +5,15 @@ The rules are the same for every candidate and look at its text only, never at t
 
 import re
 
+# Possessive quantifiers keep a wall of backticks from being tried at every length.
 _FENCE = re.compile(
-    r"^[ \t]*(```+|~~~+)[ \t]*([\w+#.-]*)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
+    r"^[ \t]*+(`{3,}+|~{3,}+)[ \t]*+([\w+#.-]*+)[^\n]*+\n(.*?)(?:^[ \t]*+\1[ \t]*+$|\Z)", re.MULTILINE | re.DOTALL
 )
 _PYTHON = frozenset(("", "python", "py", "python3"))
 _CODE_LINE = re.compile(r"^(?:def|class|import|from|async def)\s", re.MULTILINE)
-_NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d+)?(?:/\d+)?")
-
-_TAG = re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE)
-_MARK = re.compile(r"(?:^|\n)[^\n]*?(?:####|\b(?:final\s+)?answer\s*(?:is)?\s*[:=])\s*\**\s*([^\n]+)", re.IGNORECASE)
-_IS = re.compile(r"\banswer\s+is\s*:?\s*([^\n]+)", re.IGNORECASE)
+_NUMBER = re.compile(r"[-+]?(?:(?:\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++)?|\.\d++)(?:[eE][-+]?\d++)?(?:/\d++)?")
+_MARK = re.compile(r"####|\banswer\b", re.IGNORECASE)
+_AFTER_MARK = re.compile(r"[*_`]{0,3}\s{0,3}(?:is\b\s{0,3}[:=]?|[:=])[*_`]{0,3}", re.IGNORECASE)
 
 
 def python_blocks(text: str) -> list[str]:
@@ -61,18 +60,35 @@ def _boxed(text: str) -> str | None:
     return None
 
 
+def _tagged(text: str) -> str | None:
+    lowered = text.lower()
+    end = lowered.rfind("</answer>")
+    start = lowered.rfind("<answer>", 0, end) if end >= 0 else -1
+    return text[start + len("<answer>") : end] if start >= 0 else None
+
+
+def _marked(text: str) -> str | None:
+    """What follows the last "####", "answer:" or "answer is", on its line or, where that is empty, on the next."""
+    for mark in reversed(list(_MARK.finditer(text))):
+        start = mark.end()
+        if mark[0] != "####":
+            after = _AFTER_MARK.match(text, start)
+            if after is None:
+                continue
+            start = after.end()
+        lines = text[start:].lstrip().splitlines()
+        if lines:
+            return lines[0]
+    return None
+
+
 def final_answer(text: str) -> str:
     """The answer in a text: the last <answer> tag, \\boxed{}, "answer:" or "####" mark, else the last line."""
-    for found in (_last(_TAG, text), _boxed(text), _last(_MARK, text), _last(_IS, text)):
+    for found in (_tagged(text), _boxed(text), _marked(text)):
         if found is not None and found.strip():
             return _tidy(found)
     lines = [line for line in text.splitlines() if line.strip()]
     return _tidy(lines[-1]) if lines else ""
-
-
-def _last(pattern: re.Pattern[str], text: str) -> str | None:
-    found = pattern.findall(text)
-    return found[-1] if found else None
 
 
 def _tidy(text: str) -> str:
