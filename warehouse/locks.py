@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from schemas.errors import LakeError, MissingExtra
+from schemas.errors import LakeError, MissingExtra, Unavailable
 from warehouse.address import Address
 
 # How long a writer waits for its turn, seconds: longer than any maintenance step should take.
@@ -118,7 +118,7 @@ class AdvisoryLock:
 
 
 def postgres(url: str) -> Any:
-    """An autocommitting psycopg connection to a catalog; LakeError when the server cannot be reached."""
+    """An autocommitting psycopg connection to a catalog; Unavailable when the server cannot be reached."""
     try:
         import psycopg
     except ImportError:
@@ -126,7 +126,7 @@ def postgres(url: str) -> Any:
     try:
         return psycopg.connect(url, autocommit=True, connect_timeout=20)
     except psycopg.OperationalError as error:
-        raise LakeError(f"the catalog {url} cannot be reached: {error}") from error
+        raise Unavailable("catalog_unreachable", f"{url}: {error}") from error
 
 
 def writer_lock(address: Address) -> WriterLock:

@@ -16,6 +16,7 @@ import duckdb
 from schemas.errors import LakeError, UserError
 from schemas.ids import digest
 from warehouse.address import Address
+from warehouse.locks import postgres
 from warehouse.tables import TABLES, create_statement
 from warehouse.views import VIEWS
 
@@ -48,9 +49,13 @@ _VIEWS = "views:"
 
 
 def exists(address: Address) -> bool:
-    """Whether a lake was ever made at a local address; a shared one is always asked."""
+    """Whether a lake was ever made there. Asked before attaching, which would make one without any lock."""
     if address.postgres:
-        return True
+        con = postgres(address.postgres)
+        try:
+            return con.execute("SELECT to_regclass('ducklake_metadata')").fetchone()[0] is not None
+        finally:
+            con.close()
     if not address.catalog_file.is_file():
         return False
     try:
