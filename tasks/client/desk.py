@@ -31,11 +31,12 @@ _RESAMPLED = frozenset({Cause.WHITESPACE, Cause.NULL_CONTENT, Cause.EMPTY_CHOICE
 class _Trail:
     """What became of one call so far."""
 
-    __slots__ = ("attempts", "completion_tokens", "first", "limited_since", "prompt_tokens")
+    __slots__ = ("attempts", "completion_tokens", "first", "first_detail", "limited_since", "prompt_tokens")
 
     def __init__(self) -> None:
         self.attempts = self.prompt_tokens = self.completion_tokens = 0
         self.first: Cause | None = None
+        self.first_detail = ""
         self.limited_since: float | None = None
 
 
@@ -62,7 +63,8 @@ class Desk:
             if isinstance(outcome, ModelReply):
                 return outcome
             cause = outcome.cause
-            trail.first = trail.first or cause
+            if trail.first is None:
+                trail.first, trail.first_detail = cause, outcome.detail
             if cause is Cause.RATE_LIMITED:
                 self.breaker.undecided()
                 now = time.monotonic()
@@ -82,6 +84,8 @@ class Desk:
     ) -> CallFailure:
         """The record of a failed call, its detail redacted."""
         trail = trail or _Trail()
+        if trail.first is not None and trail.first is not cause:
+            detail = f"{detail} (first: {trail.first_detail})"
         return CallFailure(
             item_id=request.item_id,
             endpoint=self.endpoint,

@@ -22,7 +22,8 @@ MASK = "[redacted]"
 MIN_SECRET = 8
 
 _SHAPES = re.compile(
-    r"(?:sk|pk|rk|key|xai|gsk|pplx|nvapi|tgp_v1|csk)[-_][A-Za-z0-9_\-]{16,}"
+    # A word boundary and a digit: "task-based-..." and "sk-learn-..." are no keys.
+    r"(?<![A-Za-z0-9])(?:sk|pk|rk|xai|gsk|pplx|nvapi|tgp_v1|csk)[-_](?=[A-Za-z_\-]*\d)[A-Za-z0-9_\-]{16,}"
     r"|hf_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_\-]{16,}"
     r"|xox[abeoprs]-[A-Za-z0-9\-]{10,}|AIza[A-Za-z0-9_\-]{30,}|(?:AKIA|ASIA)[A-Z0-9]{16}"
     r"|eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}"

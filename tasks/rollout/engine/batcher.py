@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
-from schemas.errors import GristmillError
+from schemas.errors import GristmillError, Unavailable
 from tasks.client.request import Cause, ModelReply, ModelRequest
 from tasks.client.teacher import Answer, AttemptFailed
 
@@ -111,7 +111,12 @@ class EngineTransport:
     ) -> None:
         """On the engine's thread."""
         if not self._started:
-            self.engine.start()
+            try:
+                self.engine.start()
+            except (GristmillError, AttemptFailed):
+                raise
+            except Exception as error:
+                raise Unavailable("engine", f"it does not start: {type(error).__name__}: {error}") from error
             self._started = True
 
         def land(index: int, outcome: ModelReply | AttemptFailed) -> None:

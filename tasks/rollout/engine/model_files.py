@@ -76,6 +76,10 @@ def prepare_model(root: Path | None = None) -> Path:
         model.save_pretrained(scratch)
         tokenizer.save_pretrained(scratch)
         (scratch / "gristmill.json").write_text(json.dumps({"source": GGUF, "model": NAME}), encoding="utf-8")
+        # The temporary folder and safetensors' file are private to the user who made them.
+        scratch.chmod(0o755)
+        for file in scratch.iterdir():
+            file.chmod(0o644)
         try:
             scratch.rename(target)
         except OSError:
