@@ -4,11 +4,10 @@ Only data is compared, by its JSON type: no method of a candidate's object can t
 number, and values that only hash alike cost nothing because nothing of a candidate's is hashed but text.
 """
 
+import json
 import math
 from collections import Counter
 from typing import Any
-
-from schemas.ids import canonical_json
 
 # Noise of binary floating point; a task that needs more says so by its tolerance.
 _RELATIVE, _ABSOLUTE = 1e-9, 1e-12
@@ -63,9 +62,9 @@ def _same_items(expected: list[Any], got: list[Any], tolerance: float | None) ->
         return False
     if tolerance is None and not _has_float(expected) and not _has_float(got):
         # Keys are canonical texts: numbers chosen to collide as hash keys do not slow this down.
-        return Counter(map(canonical_json, expected)) == Counter(map(canonical_json, got))
-    left = sorted(expected, key=canonical_json)
-    right = sorted(got, key=canonical_json)
+        return Counter(map(_text, expected)) == Counter(map(_text, got))
+    left = sorted(expected, key=_text)
+    right = sorted(got, key=_text)
     if equal(left, right, tolerance):
         return True
     rest = list(got)
@@ -75,6 +74,10 @@ def _same_items(expected: list[Any], got: list[Any], tolerance: float | None) ->
             return False
         del rest[index]
     return True
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
 
 
 def _has_float(value: Any) -> bool:
