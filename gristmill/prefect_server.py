@@ -1,11 +1,10 @@
-"""A Prefect server of the lake's own while `gristmill serve` runs: only a full server has a scheduler.
+"""A Prefect server of this command's own, on loopback, with its database in PREFECT_HOME.
 
-It listens on loopback only, keeps its database in PREFECT_HOME, and shows its pages in a browser. Other commands in
-the same lake find it by `server.json` and use it instead of starting one of their own.
+Prefect's own short-lived server has no scheduler, shares the terminal's Ctrl-C with its client (which then waits a
+minute for the server that just ended) and outlives a killed parent. This one ends with its parent, however that ends.
 """
 
 import ctypes
-import json
 import os
 import signal
 import socket
@@ -16,7 +15,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from schemas.errors import Unavailable
 
@@ -26,36 +24,34 @@ _STARTUP_S = 240
 _PR_SET_PDEATHSIG = 1
 
 
-def running(home: Path) -> str | None:
-    """The API address of the server that serves this home, or None."""
-    try:
-        url: str = json.loads((home / "server.json").read_text(encoding="utf-8"))["api"]
-    except (OSError, ValueError, KeyError):
-        return None
-    return url if _healthy(url) else None
-
-
 @contextmanager
-def server(home: Path) -> Iterator[str]:
-    """Runs a server until the block ends; gives its API address. Unavailable when it does not come up."""
-    port = _free_port()
+def server(*, scheduler: bool) -> Iterator[str]:
+    """Runs a server until the block ends and gives its API address; PREFECT_API_URL names it meanwhile.
+
+    A server that the user named by PREFECT_API_URL is used as it is. Unavailable when ours does not come up.
+    """
+    given = os.environ.get("PREFECT_API_URL")
+    if given:
+        yield given
+        return
+    port = _free_port(scheduler)
     api = f"http://127.0.0.1:{port}/api"
+    services = [] if scheduler else ["--no-scheduler", "--no-late-runs"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)],
-        env={**os.environ, "PREFECT_HOME": str(home), "PREFECT_SERVER_API_HOST": "127.0.0.1"},
+        [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port), *services],
+        env={**os.environ, "PREFECT_SERVER_API_HOST": "127.0.0.1"},
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        start_new_session=True,
         preexec_fn=_die_with_parent,  # noqa: PLW1509 - no threads run yet, and the call only sets a flag
     )
-    note = home / "server.json"
     try:
         _wait(process, api)
-        partial = note.with_suffix(".partial")
-        partial.write_text(json.dumps({"api": api, "pid": process.pid}), encoding="utf-8")
-        partial.replace(note)
+        os.environ["PREFECT_API_URL"] = api
         yield api
     finally:
-        note.unlink(missing_ok=True)
+        os.environ.pop("PREFECT_API_URL", None)
         process.terminate()
         try:
             process.wait(timeout=15)
@@ -83,9 +79,9 @@ def _healthy(api: str) -> bool:
         return False
 
 
-def _free_port() -> int:
-    """Prefect's usual port, or any free one."""
-    for port in (_PORT, 0):
+def _free_port(usual: bool) -> int:
+    """Prefect's usual port where wanted and free, else any free one."""
+    for port in (_PORT, 0) if usual else (0,):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:

@@ -6,8 +6,6 @@ A user who sets PREFECT_API_URL or PREFECT_HOME keeps the upper hand.
 import os
 from pathlib import Path
 
-from gristmill.prefect_server import running
-
 _DEFAULTS = {
     # A cold server start took up to 26 s on two cores; Prefect's own limit of 20 s is too short.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "240",
@@ -34,6 +32,3 @@ def prepare(lake: str) -> None:
         home = Path(lake).expanduser().resolve() / "_prefect" if local else Path.home() / ".gristmill" / "prefect"
         home.mkdir(parents=True, exist_ok=True)
         os.environ["PREFECT_HOME"] = str(home)
-        api = running(home)
-        if api:
-            os.environ["PREFECT_API_URL"] = api

@@ -46,23 +46,12 @@ def curate(
 
 
 def run_flow(flow_name: str, lake: str, as_json: bool, **parameters: Any) -> None:
-    """Calls a flow in this process, drawing its progress, and prints its summary."""
-    from gristmill.output import err, print_json
-    from gristmill.surroundings import prepare
-
-    prepare(lake)
-    if not as_json:
-        err.print("[dim]starting Prefect (the first start in a lake takes up to half a minute)[/dim]")
-    import importlib
-
-    from flows.way import observe
-    from gristmill.progress import Drawn
+    """Runs a flow, drawing its progress, and prints its summary; exit code 3 for failures over the recipe's limit."""
+    from gristmill.calling import call
+    from gristmill.output import print_json
     from gristmill.summary import print_summary
 
-    flow = getattr(importlib.import_module(f"flows.{flow_name}"), flow_name)
-    with Drawn(err) as drawn:
-        observe(drawn)
-        summary = flow(lake=lake, **parameters)
+    summary = call(flow_name, lake, quiet=as_json, **parameters)
     if as_json:
         print_json(summary)
     else:
@@ -83,19 +72,12 @@ def preview(
 
     load_recipe(recipe, overrides)
     with tempfile.TemporaryDirectory(prefix="gristmill-preview-") as folder:
-        lake = str(Path(folder) / "lake")
-        from gristmill.output import err, print_json
-        from gristmill.surroundings import prepare
-
-        prepare(lake)
-        from flows.refresh import refresh
-        from flows.way import observe
-        from gristmill.progress import Drawn
+        from gristmill.calling import call
+        from gristmill.output import print_json
         from gristmill.summary import estimate, print_estimate
 
-        with Drawn(err) as drawn:
-            observe(drawn)
-            summary = refresh(recipe=recipe, lake=lake, overrides=overrides, out=str(Path(folder) / "out"), limit=3)
+        out = str(Path(folder) / "out")
+        summary = call("refresh", f"{folder}/lake", quiet=as_json, recipe=recipe, overrides=overrides, out=out, limit=3)
         figures = estimate(summary)
     if as_json:
         print_json({"summary": summary, "estimate": figures})

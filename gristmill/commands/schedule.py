@@ -1,6 +1,5 @@
 """Scheduled refreshes: deploy a recipe with a cron line, and serve what is deployed."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -25,14 +24,16 @@ def deploy(
     """Register a scheduled refresh of RECIPE with Prefect; `gristmill serve` then runs it."""
     from gristmill.output import out as console
     from gristmill.output import print_json
+    from gristmill.prefect_server import server
     from gristmill.surroundings import prepare
     from tasks.recipe import load_recipe
 
     name = load_recipe(recipe, overrides).name
     prepare(lake)
-    from flows.deployment import register
+    with server(scheduler=False):
+        from flows.deployment import register
 
-    register(name, recipe, cron, overrides, lake, out)
+        register(name, recipe, cron, overrides, lake, out)
     if as_json:
         print_json({"deployment": f"refresh/{name}", "cron": cron})
     else:
@@ -44,20 +45,14 @@ def serve(
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many refreshes may run at once.")] = 1,
 ) -> None:
     """Run the deployed refreshes of this lake on their schedules, until stopped."""
-    import os
-    from contextlib import nullcontext
-
     from gristmill.output import err
     from gristmill.prefect_server import server
     from gristmill.surroundings import prepare
 
     prepare(lake)
-    given = os.environ.get("PREFECT_API_URL")
-    with nullcontext(given) if given else server(Path(os.environ["PREFECT_HOME"])) as api:
-        os.environ["PREFECT_API_URL"] = str(api)
+    with server(scheduler=True) as api:
         from flows.deployment import serve as serve_deployments
 
-        err.print(
-            f"Serving the schedules of {lake}; runs are shown at {str(api).removesuffix('/api')}. Stop with Ctrl-C."
-        )
+        pages = api.removesuffix("/api")
+        err.print(f"Serving the schedules of {lake}; runs are shown at {pages}. Stop with Ctrl-C.")
         serve_deployments(limit)
