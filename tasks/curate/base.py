@@ -45,6 +45,11 @@ class Chosen(NamedTuple):
     rows: Mapping[str, Sequence[Any]] = {}
 
 
+def side_rows(**tables: Any) -> dict[str, Sequence[Any]]:
+    """Rows for side tables, without the tables that have none."""
+    return {table: rows for table, rows in tables.items() if rows is not None}
+
+
 class Selector(Operator, frozen=True, kw_only=True):
     """Decides about each kept trajectory on its own.
 

@@ -35,40 +35,42 @@ class Signatures(NamedTuple):
     rows: pa.Table | None
 
 
-def signatures(
-    lake: Lake,
-    refs: Sequence[str],
-    kind: str,
-    dtype: np.dtype[Any],
-    make: Callable[[Sequence[Trajectory]], Sequence[Signed]],
-) -> Signatures:
-    """Reads the signatures of `kind` and makes the missing ones with `make`, a chunk of trajectories at a time.
+class RawSignatures(NamedTuple):
+    """The same, of kinds whose bytes have no fixed length."""
 
-    dtype: the layout of one signature's bytes.
-    """
-    place = {ref: number for number, ref in enumerate(refs)}
-    hashes = [""] * len(refs)
-    values = np.zeros(len(refs), dtype)
-    found = np.zeros(len(refs), np.bool_)
+    text_hashes: list[str]
+    values: list[bytes]
+    rows: pa.Table | None
+
+
+Make = Callable[[Sequence[Trajectory]], Sequence[Signed]]
+
+
+def signatures(lake: Lake, refs: Sequence[str], kind: str, dtype: np.dtype[Any], make: Make) -> Signatures:
+    """Signatures of a fixed layout `dtype`, see `raw_signatures`."""
+    found = raw_signatures(lake, refs, kind, make)
+    return Signatures(found.text_hashes, np.frombuffer(b"".join(found.values), dtype), found.rows)
+
+
+def raw_signatures(lake: Lake, refs: Sequence[str], kind: str, make: Make) -> RawSignatures:
+    """Reads the signatures of `kind` and makes the missing ones with `make`, a chunk of trajectories at a time."""
     known = lake.sql(
         'select item_id, text_hash, "values" from signatures where kind = ? and item_id in (select id from ids)',
         ids=refs,
         params=[kind],
     )
+    found: dict[str, Signed] = {}
     for batch in known.to_batches():
         for ref, text_hash, raw in zip(*(batch.column(i).to_pylist() for i in range(3)), strict=True):
-            number = place[ref]
-            hashes[number], found[number] = text_hash, True
-            values[number] = np.frombuffer(raw, dtype)[0]
-    missing = [ref for ref in refs if not found[place[ref]]]
+            found[ref] = Signed(text_hash, raw)
     tables = []
-    for chunk, trajectories in in_chunks(lake, missing):
+    for chunk, trajectories in in_chunks(lake, [ref for ref in refs if ref not in found]):
         signed = make(trajectories)
-        for ref, one in zip(chunk, signed, strict=True):
-            hashes[place[ref]] = one.text_hash
-            values[place[ref]] = np.frombuffer(one.values, dtype)[0]
+        found.update(zip(chunk, signed, strict=True))
         tables.append(_table(chunk, kind, signed))
-    return Signatures(hashes, values, pa.concat_tables(tables) if tables else None)
+    ordered = [found[ref] for ref in refs]
+    rows = pa.concat_tables(tables) if tables else None
+    return RawSignatures([one.text_hash for one in ordered], [one.values for one in ordered], rows)
 
 
 def in_chunks(lake: Lake, refs: Sequence[str]) -> Iterator[tuple[Sequence[str], list[Trajectory]]]:

@@ -11,7 +11,7 @@ from schemas.errors import UserError
 from schemas.ids import content_id
 from schemas.trajectory import Base, Trajectory, text_of
 from schemas.vocabulary import Source
-from tasks.curate.base import KEEP, Choice, Selector
+from tasks.curate.base import KEEP, Choice, Selector, side_rows
 from tasks.curate.benchmarks import Index, file_hash, index, instance_of, place_of
 from tasks.curate.view import own_steps, view_text
 from tasks.operator import Item, Result, Unit
@@ -90,7 +90,7 @@ class Decontaminate(Selector, frozen=True, kw_only=True):
             if guard.semantic is not None:
                 rows["embeddings"] = _by_meaning(guard, refs, found, ctx) or rows.get("embeddings")
         outcomes = tuple(found.get(number, KEEP).outcome(item) for number, item in enumerate(items))
-        return Result(outcomes=outcomes, rows={table: batch for table, batch in rows.items() if batch is not None})
+        return Result(outcomes=outcomes, rows=side_rows(**rows))
 
     def _by_ngrams(self, guard: "_Guard", texts: Sequence[str], found: dict[int, Choice]) -> None:
         from tasks.curate.similarity.words import without_signs, words

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from schemas.ids import digest
 from schemas.trajectory import Trajectory
-from tasks.curate.base import KEEP, Choice, Chosen, SetSelector
+from tasks.curate.base import KEEP, Choice, Chosen, SetSelector, side_rows
 from tasks.curate.standing import KeepPolicy, Standing, ranking, standings
 from tasks.curate.view import View, prompt_text, view_text
 
@@ -70,7 +70,7 @@ class Exact(SetSelector, frozen=True, kw_only=True):
             if first != refs[number]:
                 evidence = {"kept": first, "text_hash": found.text_hashes[number]}
                 choices[number] = Choice(False, "duplicate", 1.0, evidence)
-        return Chosen(choices, {} if found.rows is None else {"signatures": found.rows})
+        return Chosen(choices, side_rows(signatures=found.rows))
 
     def _key(self, standing: Standing, text_hash: str, prompt: bytes) -> tuple[str, str, bytes, str]:
         teacher = standing.teacher if self.teachers == "apart" else ""

@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from schemas.ids import digest
 from schemas.trajectory import Trajectory
-from tasks.curate.base import KEEP, Choice, Chosen, SetSelector
+from tasks.curate.base import KEEP, Choice, Chosen, SetSelector, side_rows
 from tasks.curate.standing import KeepPolicy, codes, ranking, standings
 from tasks.curate.view import View, prompt_text, view_text
 
@@ -65,7 +65,7 @@ class NearDuplicate(SetSelector, frozen=True, kw_only=True):
         record = found.values
         task = codes([known[ref].task_id or _prompt_key(one) for ref, one in zip(refs, record["prompt"], strict=True)])
         teacher = codes([known[ref].teacher for ref in refs])
-        hashes = np.ascontiguousarray(record["hashes"])
+        hashes = np.array(record["hashes"], order="C")
         for number in np.flatnonzero(record["n_shingles"] == 0):
             hashes[number, 0] = int(found.text_hashes[number][:16], 16)
         matches = decide(
@@ -81,7 +81,7 @@ class NearDuplicate(SetSelector, frozen=True, kw_only=True):
             _choice(refs, kept, jaccard, spared)
             for kept, jaccard, spared in zip(*(column.tolist() for column in matches), strict=True)
         ]
-        return Chosen(choices, {} if found.rows is None else {"signatures": found.rows})
+        return Chosen(choices, side_rows(signatures=found.rows))
 
     def _sign(self, trajectories: Sequence[Trajectory]) -> "list[Signed]":
         from tasks.curate.features import Signed

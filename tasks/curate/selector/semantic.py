@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
-from tasks.curate.base import KEEP, Choice, Chosen, SetSelector
+from tasks.curate.base import KEEP, Choice, Chosen, SetSelector, side_rows
 from tasks.curate.standing import KeepPolicy, ranking, standings
 from tasks.curate.view import View
 
@@ -71,8 +71,7 @@ class Semantic(SetSelector, frozen=True, kw_only=True):
             _choice(refs, kept, cosine, spared)
             for kept, cosine, spared in zip(*(column.tolist() for column in found), strict=True)
         ]
-        rows = {"signatures": told.rows, "embeddings": made.rows}
-        return Chosen(choices, {table: batch for table, batch in rows.items() if batch is not None})
+        return Chosen(choices, side_rows(signatures=told.rows, embeddings=made.rows))
 
     def _spared(self, teacher: str, other: str) -> bool:
         return self.same_task == "spare" or (self.same_task == "spare_teachers" and teacher != other)
