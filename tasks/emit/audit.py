@@ -52,6 +52,11 @@ def audit(folder: Path, tokenizer: ChatTokenizer | None = None) -> Audit:
             f"Written with {manifest.tokenizer['sha256']}, given {tokenizer.identity['sha256']}.",
         )
     findings = differences(folder, manifest)
+    if findings:
+        # Other bytes than those that were written: nothing that they say is worth a count.
+        return Audit(
+            folder=str(folder), rows=0, tokens=0, trained=0, n_findings=len(findings), findings=tuple(findings[:_SHOWN])
+        )
     rows = tokens = trained = 0
     for row in read_rows(folder, manifest):
         rows += 1

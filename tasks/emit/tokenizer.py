@@ -42,6 +42,9 @@ _STOPS = (
 )
 
 
+_ASK: list[dict[str, Any]] = [{"role": "user", "content": "?"}]
+
+
 class Span(NamedTuple):
     """What the policy said in one message: token positions [start, end), and whether the last one is a stop token."""
 
@@ -195,8 +198,8 @@ class ChatTokenizer:
             spans = self._by_place(chat, text, marks, spoken)
         prompt = self._prompt
         spans = [(_after_prompt(text, start, end, prompt), end, message) for start, end, message in spans]
-        for start, end, message in spans:
-            _complete(text[start:end], chat.messages[message])
+        for message in spoken:
+            _complete("".join(text[start:end] for start, end, of in spans if of == message), chat.messages[message])
         return text, spans
 
     def _by_prefix(self, chat: Chat, spoken: Sequence[int]) -> tuple[str, list[tuple[int, int, int]]]:
@@ -205,7 +208,7 @@ class ChatTokenizer:
         spans = []
         for message in spoken:
             before = self._text(chat.messages[:message], chat.tools, prompt=True)
-            after = self._text(chat.messages[: message + 1], chat.tools)
+            after = self._text(chat.messages[: message + 1], chat.tools).removesuffix(self._closing)
             if not (text.startswith(after) and after.startswith(before)):
                 raise RecordError("template_unstable", f"message {message} changes what was rendered before it")
             _complete(after[len(before) :], chat.messages[message])
@@ -231,29 +234,37 @@ class ChatTokenizer:
     @cached_property
     def _prompt(self) -> str:
         """What the template appends to ask for an answer, such as `<|im_start|>assistant` and a line feed."""
-        ask = [{"role": "user", "content": "?"}]
-        plain, asked = self._text(ask, None), self._text(ask, None, prompt=True)
-        return asked[len(plain) :] if asked.startswith(plain) else ""
+        plain, asked = self._text(_ASK, None), self._text(_ASK, None, prompt=True)
+        return asked[_common(plain, asked) :]
+
+    @cached_property
+    def _closing(self) -> str:
+        """The end token that some templates put behind every render, whatever the last message."""
+        eos = self.hf.eos_token or ""
+        return eos if eos and self._text(_ASK, None).endswith(eos) else ""
 
     def _token_spans(self, text: str, ids: Ids, spans: Sequence[tuple[int, int, int]]) -> list[Span]:
         starts = self._starts(text, ids)
         edges = _to_bytes(text, [edge for start, end, _ in spans for edge in (start, end)])
         places = np.searchsorted(starts, np.array(edges), side="left").tolist()
-        return [
-            self._with_stop(ids, message, places[2 * i], places[2 * i + 1]) for i, (_, _, message) in enumerate(spans)
-        ]
+        found: list[Span] = []
+        for i, (_, _, message) in enumerate(spans):
+            span = self._with_stop(ids, message, places[2 * i], places[2 * i + 1])
+            again = found and found[-1].message == message and found[-1].stopped
+            if not (again and all(int(key) in self.stop_ids for key in ids[span.start : span.end])):
+                # A second end token behind the turn's own was never sampled.
+                found.append(span)
+        return found
 
     def _with_stop(self, ids: Ids, message: int, start: int, end: int) -> Span:
         """The span up to and with its stop token: separators that a template adds behind it were never sampled."""
-        if (
-            end < len(ids)
-            and int(ids[end]) in self.stop_ids
-            and (end == start or int(ids[end - 1]) not in self.stop_ids)
-        ):
-            return Span(message, start, end + 1, True)
         for last in range(end - 1, max(start - 1, end - 4), -1):
             if int(ids[last]) in self.stop_ids:
                 return Span(message, start, last + 1, True)
+            if self.backend.decode([int(ids[last])], skip_special_tokens=False).strip():
+                break
+        if end < len(ids) and int(ids[end]) in self.stop_ids:
+            return Span(message, start, end + 1, True)
         return Span(message, start, end, False)
 
     def _starts(self, text: str, ids: Ids) -> NDArray[np.int64]:

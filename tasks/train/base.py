@@ -53,7 +53,7 @@ class Trainer(Operator, frozen=True, kw_only=True):
     shards: the label of an [[emit]] entry. name: the checkpoint's folder below `checkpoints/`; empty for the
     trainer's id. model: a model's folder; empty for the embedded model. max_steps: optimiser steps. lora: train
     low-rank adapters of rank lora_rank and merge them into the checkpoint; false trains every weight.
-    dtype: "auto" takes the weights as they were saved.
+    dtype: "auto" trains in float32 on a CPU and as the weights were saved elsewhere.
     """
 
     kind: ClassVar[Kind] = Kind.TRAINER

@@ -14,11 +14,12 @@ from tasks.emit.tokenizer import choose_template
 
 
 class Session(NamedTuple):
-    """A loaded model with its tokenizer; `adapters` is peft's configuration or None."""
+    """A loaded model with its tokenizer; `adapters` is peft's configuration or None; `saved` the folder's dtype."""
 
     model: Any
     tokenizer: Any
     adapters: Any
+    saved: Any
 
 
 def open_session(folder: Path, *, lora: bool, rank: int, dtype: str, seed: int) -> Session:
@@ -26,7 +27,6 @@ def open_session(folder: Path, *, lora: bool, rank: int, dtype: str, seed: int) 
     offline()
     try:
         import datasets
-        import torch
         import transformers
         import trl  # noqa: F401 - its absence is told before anything is loaded
     except ModuleNotFoundError as error:
@@ -38,13 +38,24 @@ def open_session(folder: Path, *, lora: bool, rank: int, dtype: str, seed: int) 
     datasets.disable_progress_bars()
     transformers.utils.logging.disable_progress_bar()
     transformers.set_seed(seed)
-    kind: Any = "auto" if dtype == "auto" else getattr(torch, dtype, None)
-    if kind is None:
-        raise UserError(f"dtype = '{dtype}' is not a torch dtype.", "Known: auto, float32, bfloat16, float16.")
+    kind = _dtype(dtype)
     tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
     tokenizer.chat_template = choose_template(tokenizer)
     model = transformers.AutoModelForCausalLM.from_pretrained(str(folder), local_files_only=True, dtype=kind)
-    return Session(model, tokenizer, _adapters(rank) if lora else None)
+    saved = transformers.AutoConfig.from_pretrained(str(folder), local_files_only=True).dtype
+    return Session(model, tokenizer, _adapters(rank) if lora else None, saved)
+
+
+def _dtype(name: str) -> Any:
+    """The dtype to train in; auto on a CPU is float32: bfloat16 took 1.6 times as long and rounds updates away."""
+    import torch
+
+    if name == "auto":
+        return "auto" if torch.cuda.is_available() else torch.float32
+    kind = getattr(torch, name, None)
+    if not isinstance(kind, torch.dtype):
+        raise UserError(f"dtype = '{name}' is not a torch dtype.", "Known: auto, float32, bfloat16, float16.")
+    return kind
 
 
 def _adapters(rank: int) -> Any:
@@ -104,6 +115,8 @@ def save(trainer: Any, session: Session, out: Path) -> None:
     model = trainer.accelerator.unwrap_model(trainer.model)
     if session.adapters is not None:
         model = model.merge_and_unload()
+    if session.saved is not None:
+        model = model.to(session.saved)
     model.save_pretrained(str(out))
     session.tokenizer.save_pretrained(str(out))
 
@@ -114,7 +127,7 @@ def answer(out: Path, prompt_ids: list[int], tokens: int = 24) -> str:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(str(out), local_files_only=True)
-    model = AutoModelForCausalLM.from_pretrained(str(out), local_files_only=True)
+    model = AutoModelForCausalLM.from_pretrained(str(out), local_files_only=True, dtype=_dtype("auto"))
     prompt = torch.tensor([prompt_ids[-512:]])
     with torch.inference_mode():
         made = model.generate(

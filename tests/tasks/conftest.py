@@ -4,7 +4,6 @@ Nothing comes from a hub: the chat template is one of those that TRL ships.
 """
 
 import json
-import os
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -23,11 +22,12 @@ from schemas.trajectory import Step, ToolCall, ToolResult, Trajectory, text_part
 from schemas.vocabulary import Source, Stage, VerdictKind
 from tasks.batch import forget, register, run_batch
 from tasks.context import Context
+from tasks.emit.offline import offline
 from tasks.operator import WorkingSet
 from tasks.stage import EntryReport, finish_entry, plan_entry
 from warehouse.lake import Lake, Stamp
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
+offline()
 
 STAMP = Stamp("run", "test", "f" * 32)
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
