@@ -76,11 +76,17 @@ class Refiner(Operator, frozen=True, kw_only=True):
             except Unavailable as error:
                 pending.append(Pending(item_id=item.id, reason=error.reason))
                 continue
-            if isinstance(made, GivenUp):
-                outcomes.append(keep(item, f"unchanged:{made.why}", evidence=made.evidence))
-                continue
-            parents = (old.task_id, old.id) if old.task_id else (old.id,)
-            new = with_id(msgspec.structs.replace(made.trajectory, id="", parents=parents), fingerprint)
-            trajectories.append(new)
-            outcomes.append(keep(item, made.reason, evidence=made.evidence, outputs=(new.id,)))
+            outcome, new = self.settled(item, old, made, fingerprint)
+            outcomes.append(outcome)
+            trajectories += [new] if new is not None else []
         return Result(outcomes=tuple(outcomes), rows={"trajectories": trajectories}, pending=tuple(pending))
+
+    def settled(
+        self, item: Item, old: Trajectory, made: Refined | GivenUp, fingerprint: str
+    ) -> tuple[Outcome, Trajectory | None]:
+        """The outcome, and the new trajectory under its id and parents; None where the old one goes on."""
+        if isinstance(made, GivenUp):
+            return keep(item, f"unchanged:{made.why}", evidence=made.evidence), None
+        parents = (old.task_id, old.id) if old.task_id else (old.id,)
+        new = with_id(msgspec.structs.replace(made.trajectory, id="", parents=parents), fingerprint)
+        return keep(item, made.reason, evidence=made.evidence, outputs=(new.id,)), new

@@ -20,6 +20,7 @@ from tasks.calls import FENCE, PYTHON_TOOLS, CallOutcome, call_outcomes
 from tasks.refine.base import GivenUp, Refined, Refiner
 from tasks.refine.likeness import likeness
 from tasks.refine.replay import Session, replay
+from tasks.refine.steps import renumbered
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -118,7 +119,7 @@ class SaarRollback(Refiner, frozen=True, kw_only=True):
             steps.append(new if swap.similarity < self.alike else _with_action(old, new))
             cursor = swap.correction.step + 1
         steps += trajectory.steps[cursor:]
-        return msgspec.structs.replace(trajectory, steps=tuple(_renumber(steps)), branch_point=swaps[0].failed.step)
+        return msgspec.structs.replace(trajectory, steps=renumbered(steps), branch_point=swaps[0].failed.step)
 
 
 def _alone(step: Step) -> bool:
@@ -141,22 +142,3 @@ def _with_action(old: Step, new: Step) -> Step:
     *_, block = FENCE.finditer(text_of(new.content))
     swapped = text[: was.start()] + block.group(0) + text[was.end() :]
     return msgspec.structs.replace(new, content=text_part(swapped), reasoning=old.reasoning, usage=None)
-
-
-def _renumber(steps: Sequence[Step]) -> list[Step]:
-    """The steps with call ids that name their new place; results keep their calls."""
-    made = []
-    names: dict[str, str] = {}
-    for index, step in enumerate(steps):
-        for position, call in enumerate(step.tool_calls):
-            names[call.id] = f"s{index}c{position}"
-        made.append(
-            msgspec.structs.replace(
-                step,
-                tool_calls=tuple(msgspec.structs.replace(call, id=names[call.id]) for call in step.tool_calls),
-                results=tuple(
-                    msgspec.structs.replace(result, call_id=names.get(result.call_id or "")) for result in step.results
-                ),
-            )
-        )
-    return made
