@@ -46,6 +46,12 @@ def mark_env(name: str) -> None:
         _marked.add(name)
 
 
+def marked_names() -> frozenset[str]:
+    """The names of the marked variables; child processes get on without them."""
+    with _lock:
+        return frozenset(_marked)
+
+
 def mark_value(value: str) -> None:
     """Masks this very text everywhere, whatever becomes of the variable it came from."""
     if len(value) >= MIN_SECRET:
