@@ -1,0 +1,59 @@
+"""Bars or tags trajectories that hold secrets or personal data."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from schemas.rows import Verdict
+from schemas.trajectory import Trajectory, text_of
+from tasks.curate.base import KEEP, Choice, Selector
+from tasks.curate.risk import find
+from tasks.operator import Item, Unit
+
+if TYPE_CHECKING:
+    from tasks.context import Context
+
+Kind = Literal["secret", "email", "phone", "card", "iban"]
+
+
+class DataRisk(Selector, frozen=True, kw_only=True):
+    """Reasons: the kind of what was found first in the order of `drop`; `tagged` for what is kept with a finding.
+
+    All of the trajectory is looked at, what the environment answered included. The evidence counts findings by
+    kind and detector and names the first by step and hash; no value is ever written down. What is dropped is
+    barred from RL and pairs too.
+
+    drop: kinds that are dropped: secret, email, phone, card, iban. tag: kinds that are only noted.
+    """
+
+    bars_everywhere: ClassVar[bool] = True
+    reads: ClassVar[Unit] = "trajectory"
+
+    drop: tuple[Kind, ...] = ("secret", "card", "iban")
+    tag: tuple[Kind, ...] = ("email", "phone")
+
+    def judge(self, trajectory: Trajectory, verdicts: Sequence[Verdict], item: Item, ctx: "Context") -> Choice:
+        """By kind."""
+        kinds = (*self.drop, *self.tag)
+        found = [(number, one) for number, text in _texts(trajectory) for one in find(text, kinds)]
+        if not found:
+            return KEEP
+        counted = Counter(f"{one.kind}: {one.detector}" for _, one in found)
+        kind = min((one.kind for _, one in found), key=kinds.index)
+        step, first = next((number, one) for number, one in found if one.kind == kind)
+        evidence = {"found": dict(sorted(counted.items())), "step": step, "hash": first.hashed}
+        return (
+            Choice(False, kind, evidence=evidence) if kind in self.drop else Choice(True, "tagged", evidence=evidence)
+        )
+
+
+def _texts(trajectory: Trajectory) -> Iterator[tuple[int, str]]:
+    """Every text with the number of its step."""
+    for number, step in enumerate(trajectory.steps):
+        yield number, text_of(step.content)
+        if step.reasoning:
+            yield number, step.reasoning
+        for call in step.tool_calls:
+            yield number, call.arguments
+        for result in step.results:
+            yield number, text_of(result.content)
