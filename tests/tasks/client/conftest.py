@@ -1,15 +1,12 @@
-"""A real HTTP server on loopback whose answers each test scripts, and clients that talk to it."""
+"""A scripted HTTP server and clients that talk to it."""
 
-import asyncio
-import json
-import threading
-from collections.abc import Awaitable, Callable, Iterator
+import importlib.util
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from aiohttp import web
 
 from schemas.recipe import Budget
 from tasks.client.client import ModelClient
@@ -17,109 +14,33 @@ from tasks.client.request import ModelRequest
 from tasks.rollout.teacher.openai import OpenAI
 from warehouse.address import resolve
 
-Behaviour = Callable[[web.Request, int], Awaitable[web.StreamResponse]]
+
+def _scripted() -> Any:
+    path = Path(__file__).resolve().parents[2] / "peers" / "scripted_server.py"
+    spec = importlib.util.spec_from_file_location("scripted_server", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-def completion(text: Any = "ok", **more: Any) -> dict[str, Any]:
-    """A chat completion's body; `message` replaces the message, other names the body's or the choice's fields."""
-    choice = {
-        "index": 0,
-        "message": more.pop("message", {"role": "assistant", "content": text}),
-        "finish_reason": more.pop("finish_reason", "stop"),
-    }
-    usage = more.pop("usage", {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8})
-    return {"id": "x", "object": "chat.completion", "model": "m", "choices": [choice], "usage": usage, **more}
-
-
-class Peer:
-    """The server. behave: what to do with request number n (from 0); bodies: what was received."""
-
-    def __init__(self) -> None:
-        self.bodies: list[dict[str, Any]] = []
-        self.headers: list[dict[str, str]] = []
-        self.times: list[float] = []
-        self.in_flight = self.most_in_flight = 0
-        self.behave: Behaviour = self.ok
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        self.url = asyncio.run_coroutine_threadsafe(self._start(), self._loop).result()
-
-    @staticmethod
-    async def ok(request: web.Request, number: int) -> web.StreamResponse:
-        """A plain answer that names its number."""
-        return web.json_response(completion(f"answer {number}"))
-
-    def script(self, *behaviours: Behaviour) -> None:
-        """Request n gets behaviour n; those after the last get the last."""
-
-        async def behave(request: web.Request, number: int) -> web.StreamResponse:
-            return await behaviours[min(number, len(behaviours) - 1)](request, number)
-
-        self.behave = behave
-
-    async def _handle(self, request: web.Request) -> web.StreamResponse:
-        number = len(self.bodies)
-        self.bodies.append(json.loads(await request.read()))
-        self.headers.append(dict(request.headers))
-        self.times.append(self._loop.time())
-        self.in_flight += 1
-        self.most_in_flight = max(self.most_in_flight, self.in_flight)
-        try:
-            return await self.behave(request, number)
-        finally:
-            self.in_flight -= 1
-
-    async def _start(self) -> str:
-        app = web.Application(client_max_size=2**26)
-        app.router.add_post("/v1/chat/completions", self._handle)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
-        return f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
-
-    def close(self) -> None:
-        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result(10)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-
-
-def reply(body: Any, status: int = 200, **headers: str) -> Behaviour:
-    """A behaviour: this body (a dict becomes JSON, text HTML, bytes as they are)."""
-
-    async def behave(request: web.Request, number: int) -> web.StreamResponse:
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        if isinstance(body, bytes):
-            return web.Response(body=body, status=status, headers=named, content_type="application/json")
-        if isinstance(body, str):
-            return web.Response(text=body, status=status, headers=named, content_type="text/html")
-        return web.json_response(body, status=status, headers=named)
-
-    return behave
+made_by = _scripted()
 
 
 @pytest.fixture
-def peer() -> Iterator[Peer]:
-    server = Peer()
+def peer() -> Iterator[Any]:
+    server = made_by.Peer()
     yield server
     server.close()
 
 
 @pytest.fixture
-def made() -> Any:
-    """The builders of this module, for tests (a test module cannot import a conftest)."""
-
-    class Made:
-        pass
-
-    made = Made()
-    made.completion, made.reply = completion, reply  # type: ignore[attr-defined]
-    return made
+def made() -> SimpleNamespace:
+    """The builders of bodies and behaviours."""
+    return SimpleNamespace(completion=made_by.completion, reply=made_by.reply)
 
 
 @pytest.fixture
-def teacher(peer: Peer) -> Callable[..., OpenAI]:
+def teacher(peer: Any) -> Callable[..., OpenAI]:
     return lambda **options: OpenAI(**{"base_url": peer.url, "model": "m", "timeout_s": 5.0, **options})
 
 
