@@ -113,7 +113,7 @@ def _from_text(each: Draft, chat: Chat, encoded: Encoded, tokenizer: ChatTokeniz
         row[span.start : span.end] = weights[index]
         said.append(Segment(span.start, span.end, "agent", index))
         if weights[index] > 0 and any(call.id in calls for call in step.tool_calls):
-            ranges = tokenizer.call_ranges(chat, span.message)
+            ranges = tokenizer.template.call_ranges(chat, span.message)
             for call, edges in zip(step.tool_calls, ranges, strict=True):
                 start, end = tokenizer.char_to_token(encoded, edges)
                 low, high = max(start, span.start), min(end, span.end - span.stopped)

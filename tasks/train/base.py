@@ -50,9 +50,10 @@ class Training(Base, frozen=True):
 class Trainer(Operator, frozen=True, kw_only=True):
     """Trains on one shard folder.
 
-    shards: the label of an [[emit]] entry. name: the checkpoint's folder below `checkpoints/`; empty for the
-    trainer's id. model: a model's folder; empty for the embedded model. max_steps: optimiser steps. lora: train
-    low-rank adapters of rank lora_rank and merge them into the checkpoint; false trains every weight.
+    shards: the label of an [[emit]] entry, or the path of a shard folder. name: the checkpoint's folder below
+    `checkpoints/`; empty for the trainer's id. model: a model's folder; empty for the embedded model. max_steps:
+    optimiser steps. lora: train low-rank adapters of rank lora_rank and merge them into the checkpoint; false
+    trains every weight.
     dtype: "auto" trains in float32 on a CPU and as the weights were saved elsewhere.
     """
 
@@ -102,6 +103,8 @@ class Trainer(Operator, frozen=True, kw_only=True):
     def plan(self, inputs: WorkingSet, ctx: Context) -> Plan:
         """One item per shard folder; none while nothing was emitted."""
         shards = self.source(inputs, ctx)
+        if Path(self.shards).is_absolute():
+            read_manifest(shards)
         if not (shards / MANIFEST).is_file():
             known = sorted(
                 {label for label, _ in inputs.shards} | {p.parent.name for p in ctx.out.glob(f"*/{MANIFEST}")}

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from schemas.errors import MissingExtra, UserError
 from tasks.context import Context
 from tasks.emit.offline import offline
-from tasks.emit.tokenizer import choose_template
+from tasks.emit.template import choose_template
 
 
 class Session(NamedTuple):

@@ -15,8 +15,7 @@ from schemas.rows import StepLabel
 from schemas.trajectory import Outcome, Trajectory
 from schemas.vocabulary import Kind, Source
 from tasks.context import Context
-from tasks.emit.base import Exporter
-from tasks.emit.export import export_dataset
+from tasks.emit.base import Exporter, Written
 from tasks.emit.manifest import read_manifest
 from tasks.operator import WorkingSet
 from tasks.registry import build, plugin_ids
@@ -57,13 +56,19 @@ def lines(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for path in found for line in path.read_text(encoding="utf-8").split("\n") if line]
 
 
+def export(ctx: Context, inputs: WorkingSet, form: str, out: Path, **options: Any) -> Written:
+    exporter = build(Kind.EXPORTER, {"use": form, "name": out.name, **options})
+    assert isinstance(exporter, Exporter)
+    return exporter.write(exporter.plan(inputs, ctx).items, ctx, out)
+
+
 @pytest.mark.parametrize("form", JSONL)
 def test_datasets_loads_what_was_written(
     form: str, lake: Lake, given: SimpleNamespace, make_context: Make, tmp_path: Path
 ) -> None:
     ctx = make_context()
-    written, row = export_dataset(ctx, put(lake, given, nasty(given)), form, tmp_path / "made" / form)
-    assert (written.manifest.n_rows, row.rows, row.format) == (3, 3, form)
+    written = export(ctx, put(lake, given, nasty(given)), form, tmp_path / "made" / form)
+    assert (written.manifest.n_rows, written.manifest.format) == (3, form)
     records = lines(written.folder)
     loaded = list(datasets.load_dataset(str(written.folder), cache_dir=str(tmp_path / "cache"))["train"])
     for record, found in zip(records, loaded, strict=True):
@@ -77,8 +82,8 @@ def test_bytes_do_not_depend_on_order(
 ) -> None:
     inputs = put(lake, given, nasty(given))
     turned = WorkingSet(trajectories=tuple(reversed(inputs.trajectories)))
-    first, _ = export_dataset(make_context(), inputs, form, tmp_path / "a" / form)
-    second, _ = export_dataset(make_context(), turned, form, tmp_path / "b" / form)
+    first = export(make_context(), inputs, form, tmp_path / "a" / form)
+    second = export(make_context(), turned, form, tmp_path / "b" / form)
     assert first.manifest.files == second.manifest.files
     for name in ("README.md", "manifest.json"):
         assert (first.folder / name).read_bytes() == (second.folder / name).read_bytes()
@@ -96,14 +101,14 @@ def test_openai_rows_carry_weight_zero_on_masked_turns(
         for of, call in ((one, "s1c0"), (muted, None))
     )
     inputs = put(lake, given, [one, muted], labels)
-    written, _ = export_dataset(make_context(), inputs, "openai_chat", tmp_path / "o", minimal=True)
+    written = export(make_context(), inputs, "openai_chat", tmp_path / "o", minimal=True)
     assert written.manifest.left_out == {"zero_mask": 1}
     assert written.manifest.facts == {"masked_rows": 1}
     (record,) = lines(written.folder)
     assert set(record) <= {"messages", "tools"}
     assert [message.get("weight") for message in record["messages"]] == [None, 0, None, None]
     assert isinstance(record["messages"][1]["tool_calls"][0]["function"]["arguments"], str)
-    written, _ = export_dataset(make_context(), inputs, "adp", tmp_path / "adp")
+    written = export(make_context(), inputs, "adp", tmp_path / "adp")
     assert written.manifest.facts == {"unapplied_weights": 2}
 
 
@@ -121,9 +126,9 @@ def test_a_second_export_of_less_replaces_the_folder(
     lake: Lake, given: SimpleNamespace, make_context: Make, tmp_path: Path
 ) -> None:
     inputs = put(lake, given, nasty(given))
-    export_dataset(make_context(), inputs, "atif", tmp_path / "x", shard_mb=1, row_group_mb=1)
+    export(make_context(), inputs, "atif", tmp_path / "x", shard_mb=1, row_group_mb=1)
     fewer = WorkingSet(trajectories=inputs.trajectories[:1])
-    export_dataset(make_context(), fewer, "atif", tmp_path / "x")
+    export(make_context(), fewer, "atif", tmp_path / "x")
     assert read_manifest(tmp_path / "x").n_rows == 1
     assert len(lines(tmp_path / "x")) == 1
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []

@@ -63,7 +63,7 @@ def test_marked_templates(name: str, hf: object, given: SimpleNamespace) -> None
         whole = tokenizer.hf.apply_chat_template(
             chat.messages,
             tools=chat.tools,
-            chat_template=tokenizer.template,
+            chat_template=tokenizer.template.text,
             tokenize=True,
             return_dict=True,
             return_assistant_tokens_mask=True,
@@ -91,7 +91,7 @@ def test_marked_templates(name: str, hf: object, given: SimpleNamespace) -> None
 def test_without_marks_the_same_turns_are_found(name: str, hf: object, given: SimpleNamespace) -> None:
     own = ChatTokenizer(hf, (TEMPLATES / f"{name}.jinja").read_text(encoding="utf-8"))
     twin = ChatTokenizer(hf, (TEMPLATES / f"{name}_training.jinja").read_text(encoding="utf-8"))
-    assert (own.marked, twin.marked) == (False, True)
+    assert (own.template.marked, twin.template.marked) == (False, True)
     chat = chats(given)[0]
     (left,), (right,) = own.encode([chat]), twin.encode([chat])
     assert isinstance(left, Encoded)
@@ -113,8 +113,8 @@ def test_a_template_that_rewrites_earlier_turns_is_refused_without_marks(hf: obj
 def test_known_templates_are_swapped_for_their_marked_twin(given: SimpleNamespace, tmp_path: Path) -> None:
     given.train_tokenizer(tmp_path, "qwen3.jinja")
     found = ChatTokenizer.load(tmp_path)
-    assert found.marked
-    assert found.template == (TEMPLATES / "qwen3_training.jinja").read_text(encoding="utf-8")
+    assert found.template.marked
+    assert found.template.text == (TEMPLATES / "qwen3_training.jinja").read_text(encoding="utf-8")
     own = tmp_path / "own.jinja"
     own.write_text("{% for m in messages %}[{{ m.role }}]{{ m.content }}<|im_end|>{% endfor %}")
-    assert not ChatTokenizer.load(tmp_path, str(own)).marked
+    assert not ChatTokenizer.load(tmp_path, str(own)).template.marked

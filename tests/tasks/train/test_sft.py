@@ -13,7 +13,7 @@ from tasks.context import Context
 from tasks.emit.exporter.tokens import TokensExporter
 from tasks.emit.exporter.trl_sft import TrlSft
 from tasks.operator import WorkingSet
-from tasks.train.direct import train_dir
+from tasks.train.trainer.grpo import Grpo
 from tasks.train.trainer.sft import Sft
 from warehouse.lake import Lake
 
@@ -70,9 +70,10 @@ def test_the_masks_of_both_shard_formats_agree(
     shards(lake, given, ctx, TrlSft())
     counted = []
     for form in ("tokens", "trl_sft"):
-        options = {"model": str(tiny_model), "max_steps": 1, "lora": False}
-        made = train_dir(ctx.out / form, "sft", options, ctx, ctx.out / f"checkpoint-{form}")
-        counted.append((made.tokens, made.trained_tokens))
+        trainer = Sft(shards=str(ctx.out / form), model=str(tiny_model), max_steps=1, lora=False, name=form)
+        (item,) = trainer.plan(WorkingSet(), ctx).items
+        (outcome,) = trainer.run([item], ctx).outcomes
+        counted.append((outcome.evidence["tokens"], outcome.evidence["trained_tokens"]))
     (tokens, ours), (rendered, theirs) = counted
     assert tokens == rendered
     # TRL's Qwen3 template marks the line feed behind each of the 8 turns; we train the stop token and no more.
@@ -99,9 +100,11 @@ def test_mistakes_are_named(lake: Lake, given: SimpleNamespace, make_context: Ma
         Sft(shards="stf").plan(WorkingSet(), ctx)
     assert Sft(shards="sft").plan(WorkingSet(), ctx).items == ()
     with pytest.raises(UserError, match=r"manifest\.json is missing"):
-        train_dir(ctx.out, "sft", {}, ctx)
-    with pytest.raises(UserError, match="Known: grpo, sft"):
-        train_dir(ctx.out, "ppo", {}, ctx)
+        Sft(shards=str(ctx.out)).plan(WorkingSet(), ctx)
     shards(lake, given, ctx, TrlSft(name="sft"))
     with pytest.raises(UserError, match="holds trl_sft rows"):
-        train_dir(ctx.out / "sft", "grpo", {}, ctx)
+        Grpo(shards="sft").plan(WorkingSet(), ctx)
+    shard = ctx.out / "sft" / "data" / "train-00000.parquet"
+    shard.write_bytes(shard.read_bytes()[:-1])
+    with pytest.raises(UserError, match="damaged"):
+        Sft(shards="sft").plan(WorkingSet(), ctx)
