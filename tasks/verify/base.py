@@ -12,7 +12,9 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+
+import msgspec
 
 from schemas.errors import FaultError, RecordError, Unavailable, UserError
 from schemas.ids import canonical_json, content_id, digest
@@ -24,6 +26,9 @@ from tasks.operator import Effect, Item, Operator, Pending, Plan, Result, Unit, 
 
 if TYPE_CHECKING:
     from tasks.context import Context
+
+
+_S = TypeVar("_S", bound=msgspec.Struct)
 
 
 class Judgement(NamedTuple):
@@ -174,6 +179,14 @@ class Verifier(Operator, frozen=True, kw_only=True):
             with ThreadPoolExecutor(workers, thread_name_prefix="verify") as pool:
                 found = dict(zip(todo, pool.map(one, todo.values()), strict=True))
         return [found[key] for key in keys]
+
+
+def spec_of(task: Task, shape: type[_S]) -> _S:
+    """The task's specification; RecordError `bad_spec` when it does not fit."""
+    try:
+        return msgspec.json.decode(task.verifier.spec_json, type=shape)
+    except msgspec.MsgspecError as error:
+        raise RecordError("bad_spec", f"{task.verifier.use}: {error}") from error
 
 
 def last_message(trajectory: Trajectory) -> str:

@@ -21,6 +21,16 @@ def python_blocks(text: str) -> list[str]:
     return [found[3] for found in _FENCE.finditer(text) if found[2].lower() in _PYTHON]
 
 
+def json_text(text: str) -> str | None:
+    """The JSON document of an answer: the last block fenced as JSON (or untagged), else the whole text.
+
+    None when there is no text that starts like a document.
+    """
+    blocks = [found[3] for found in _FENCE.finditer(text) if found[2].lower() in ("", "json")]
+    chosen = (blocks[-1] if blocks else text).strip()
+    return chosen if chosen[:1] in ("{", "[", '"', "-", "t", "f", "n") or chosen[:1].isdigit() else None
+
+
 def defines(code: str, name: str) -> bool:
     """Whether the code seems to define `name` (a function, class or variable) at its top level."""
     plain = re.escape(name.split(".", maxsplit=1)[0])

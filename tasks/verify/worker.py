@@ -17,6 +17,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from schemas.errors import Unavailable
+
 _ROOT = Path(__file__).resolve().parents[2]
 _MEMORY = 6 << 30
 
@@ -26,7 +28,7 @@ class WorkerTimeout(Exception):
 
 
 class WorkerDied(Exception):
-    """The process ended in the middle of the call (memory, crash)."""
+    """The process ended in the middle of the call, and did so again in a fresh one: memory, crash."""
 
 
 class WorkerFailed(Exception):
@@ -93,7 +95,7 @@ class Worker:
         if not waiting.poll(120_000) or process.stdout.readline() != b"ready\n":
             process.kill()
             process.wait()
-            raise WorkerDied(f"{self._target} did not start")
+            raise Unavailable("helper", f"{self._target} did not start")
         return process
 
 
@@ -106,10 +108,13 @@ class Pool:
             self._idle.put(Worker(target))
 
     def call(self, value: Any, timeout_s: float) -> Any:
-        """As Worker.call; waits for a free worker first."""
+        """As Worker.call; waits for a free worker first. A process that died is given one more try."""
         worker = self._idle.get()
         try:
-            return worker.call(value, timeout_s)
+            try:
+                return worker.call(value, timeout_s)
+            except WorkerDied:
+                return worker.call(value, timeout_s)
         finally:
             self._idle.put(worker)
 

@@ -14,7 +14,7 @@ from schemas.task import Task
 from schemas.trajectory import Base
 from schemas.vocabulary import VerdictKind
 from tasks.verify import gym
-from tasks.verify.base import Judgement, Verifier, failed, infrastructure, passed, unparsable
+from tasks.verify.base import Judgement, Verifier, failed, passed, spec_of, unparsable
 from tasks.verify.extract import final_answer, is_number, last_number
 from tasks.verify.worker import WorkerDied, WorkerFailed, WorkerTimeout, pool
 
@@ -64,8 +64,8 @@ class ReasoningGym(Verifier, frozen=True, kw_only=True):
             return Judgement(VerdictKind.TIMEOUT, 0.0, "scorer_timeout", evidence)
         except WorkerFailed as error:
             return failed("scorer_error", {**evidence, "detail": str(error)})
-        except WorkerDied as error:
-            return infrastructure("scorer_died", str(error))
+        except WorkerDied:
+            return Judgement(VerdictKind.MEMORY, 0.0, "scorer_died", evidence)
         evidence["score"] = score
         if not isinstance(score, float) or not 0.0 <= score <= 1.0:
             return failed("bad_score", evidence)
@@ -85,10 +85,7 @@ def _answer(completion: str, gold: str) -> str:
 
 
 def _spec(task: Task) -> Spec:
-    try:
-        spec = msgspec.json.decode(task.verifier.spec_json, type=Spec)
-    except msgspec.MsgspecError as error:
-        raise RecordError("bad_spec", f"reasoning_gym: {error}") from error
+    spec = spec_of(task, Spec)
     if spec.dataset in gym.MISBEHAVING:
         raise RecordError("bad_scorer", f"the scorer of {spec.dataset} cannot be relied on")
     if spec.dataset in gym.EVALUATING:

@@ -11,15 +11,13 @@ Only arguments go into the jail; JSON values come out; the comparison happens he
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from schemas.errors import RecordError
 from schemas.ids import digest
 from schemas.task import Task
 from schemas.trajectory import Base, Trajectory
 from schemas.vocabulary import VerdictKind
 from tasks.sandbox.results import Call, CallResults, Limits, RunKind
-from tasks.verify.base import Judgement, Verifier, agent_messages, infrastructure, last_message, unparsable
+from tasks.verify.base import Judgement, Verifier, agent_messages, infrastructure, last_message, spec_of, unparsable
 from tasks.verify.compare import equal
 from tasks.verify.extract import defines, python_code
 
@@ -149,10 +147,7 @@ class UnitTests(Verifier, frozen=True, kw_only=True):
 
 
 def _spec(task: Task) -> Spec:
-    try:
-        spec = msgspec.json.decode(task.verifier.spec_json, type=Spec)
-    except msgspec.MsgspecError as error:
-        raise RecordError("bad_spec", f"unit_tests: {error}") from error
+    spec = spec_of(task, Spec)
     if not spec.tests:
         raise RecordError("bad_spec", "unit_tests: no tests")
     return spec
