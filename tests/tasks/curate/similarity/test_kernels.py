@@ -8,10 +8,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tasks.curate.similarity.links import groups
 from tasks.curate.similarity.minhash import near_duplicates
 from tasks.curate.similarity.ngrams import NgramIndex
 from tasks.curate.similarity.shingles import profile, shingle_sets_of
-from tasks.curate.similarity.sketch import BINS, choose_bands, sketch
+from tasks.curate.similarity.sketch import BINS, buckets, choose_bands, sketch
 from tasks.curate.similarity.text import pack
 from tasks.curate.similarity.words import without_signs, words
 
@@ -130,3 +131,34 @@ def test_punctuation_does_not_count_in_ngrams():
     assert words(without_signs("a, b; (c_d)!")) == ["a", "b", "c_d"]
     (hits,) = NgramIndex(["one, two - three."], 3, 0).hits(["ONE two three"])
     assert hits[0].score == 1
+
+
+def test_groups_agree_with_all_pairs():
+    rng = random.Random(5)
+    vocabulary = ["".join(rng.choices(string.ascii_lowercase, k=5)) for _ in range(400)]
+    texts = [rng.choices(vocabulary, k=rng.choice((20, 60, 90))) for _ in range(40)]
+    for _ in range(80):
+        copy = list(rng.choice(texts))
+        for place in rng.sample(range(len(copy)), rng.randrange(4)):
+            copy[place] = rng.choice(vocabulary)
+        texts.append(copy[: rng.choice((15, 200, 200))])
+    n = len(texts)
+    sketched = sketch(pack(" ".join(text) for text in texts), 3)
+    found = buckets(sketched.sketches, sketched.profile.n_shingles > 0, choose_bands(0.6))
+    sure = np.full((n, 1), -1, np.int32)
+    sets = shingle_sets_of([" ".join(text) for text in texts], 3)
+    every = np.arange(n)
+    result = groups(every, sure, found.of, sets, every, 0.6, np.zeros(n, np.int64))
+    parent = list(range(n))
+
+    def root(i):
+        while parent[i] != i:
+            i = parent[i]
+        return i
+
+    for i, j in itertools.combinations(range(n), 2):
+        if _jaccard(texts[i], texts[j], 3) >= 0.6:
+            parent[max(root(i), root(j))] = min(root(i), root(j))
+    assert result.root.tolist() == [root(i) for i in range(n)]
+    assert (result.bridge == every[:, None]).all()
+    assert len(set(result.root.tolist())) < 80
