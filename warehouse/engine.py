@@ -5,6 +5,7 @@ pinned DuckDB, and installing or loading others by name is switched off.
 """
 
 import importlib.util
+import os
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
@@ -59,7 +60,7 @@ def connect(
             "autoload_known_extensions": "false",
             "arrow_large_buffer_size": "true",
             "preserve_insertion_order": "true",
-            "temp_directory": str(Path(tempfile.gettempdir()) / "gristmill-spill"),
+            "temp_directory": str(Path(tempfile.gettempdir()) / f"gristmill-spill-{os.getuid()}"),
             **(settings or {}),
         },
     )
