@@ -8,7 +8,7 @@ that can't be read becomes a dead letter with line and byte; the rest goes on.
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -20,7 +20,7 @@ from schemas.vocabulary import Kind, Stage
 from tasks.normalize.source.files import File, Shape, expand, shape_of
 from tasks.normalize.source.spans import Span, digest_of, read_spans, spans_of, stamp_of
 from tasks.normalize.source.tables import read_rows, rows_of
-from tasks.normalize.strict import Buffer, Record, decode
+from tasks.normalize.strict import Record, decode, decode_file
 from tasks.operator import Effect, Item, Operator, Outcome, Pending, Plan, Result, Unit, WorkingSet, dead, drop, keep
 
 if TYPE_CHECKING:
@@ -30,10 +30,14 @@ MAX_RECORD = 256 << 20
 
 
 class Reading(msgspec.Struct, frozen=True, gc=False):
-    """What a reader makes of a record: a trajectory (its id and provenance still open) and its token spans."""
+    """What a reader makes of a record: a trajectory (its id and provenance still open) and its token spans.
+
+    `parent` is the number of the reading, of the same record, that this one branches off.
+    """
 
     trajectory: Trajectory
     spans: tuple[TokenSpan, ...] = ()
+    parent: int | None = None
 
 
 class Importer(Operator, frozen=True, kw_only=True):
@@ -50,9 +54,6 @@ class Importer(Operator, frozen=True, kw_only=True):
     effect: ClassVar[Effect] = "add"
     batch_size: ClassVar[int] = 128
     inert: ClassVar[frozenset[str]] = frozenset({"paths"})
-    # "file": a whole file is one record (session logs), else each line, list element or row is one.
-    grain: ClassVar[Literal["record", "file"]] = "record"
-
     paths: tuple[str, ...]
     dataset: str | None = None
     revision: str | None = None
@@ -61,11 +62,19 @@ class Importer(Operator, frozen=True, kw_only=True):
     drop_fields: tuple[str, ...] = ()
 
     def read(self, record: Any) -> Sequence[Reading]:
-        """The trajectories of one record (JSON data; with grain "file", the file's values in order).
+        """The trajectories of one record (JSON data; of a whole file, see `decode_whole`).
 
         Ids, and provenance apart from `lost_fields` and `record`, are filled in by the caller. Raises RecordError.
         """
         raise NotImplementedError(f"{type(self).__name__} must define read()")
+
+    def takes_whole(self, path: Path) -> bool:
+        """Whether the file as a whole is one record (a session log), not each line, element or row of it."""
+        return False
+
+    def decode_whole(self, raw: bytes) -> Record:
+        """The value of a file that is one record: its lines as a list where it is JSONL, else what it holds."""
+        return decode_file(raw)
 
     def plan(self, inputs: WorkingSet, ctx: "Context") -> Plan:
         """One item a record. One pass over every file, at the speed of hashing it."""
@@ -74,7 +83,7 @@ class Importer(Operator, frozen=True, kw_only=True):
         items: list[Item] = []
         for file in expand(self.paths, ctx.recipe_dir):
             stamp = stamp_of(file.path)
-            shape = Shape.DOCUMENT if self.grain == "file" else shape_of(file.path)
+            shape = Shape.DOCUMENT if self.takes_whole(file.path) else shape_of(file.path)
             for span in rows_of(file.path) if shape is Shape.TABLE else spans_of(file.path, shape):
                 occurrence = seen.get(span.digest, 0)
                 seen[span.digest] = occurrence + 1
@@ -104,6 +113,8 @@ class Importer(Operator, frozen=True, kw_only=True):
                 outcomes.append(drop(item, "no_steps"))
                 continue
             made = [self._whole(item, number, reading.trajectory, record) for number, reading in enumerate(readings)]
+            if len(made) > 1:
+                made = _linked(readings, made)
             trajectories.extend(made)
             for reading, trajectory in zip(readings, made, strict=True):
                 if reading.spans:
@@ -149,12 +160,10 @@ class Importer(Operator, frozen=True, kw_only=True):
                 yield item, Pending(item_id=item.id, reason="file_changed")
                 continue
             try:
-                yield item, self._decode(piece.raw, piece.marks)
+                whole = item.params.get("shape") == Shape.DOCUMENT and self.takes_whole(path)
+                yield item, self.decode_whole(bytes(piece.raw)) if whole else decode(piece.raw, piece.marks)
             except RecordError as error:
                 yield item, error
-
-    def _decode(self, raw: Buffer, marks: int | None) -> Record:
-        return decode(raw, marks)
 
     def _whole(self, item: Item, number: int, trajectory: Trajectory, record: Record) -> Trajectory:
         """The trajectory under its id and with the whole provenance."""
@@ -172,10 +181,24 @@ class Importer(Operator, frozen=True, kw_only=True):
                 reader=self.plugin_id(),
                 reader_version=str(self.version),
                 licence=self.licence or own.licence,
-                lost_fields=own.lost_fields,
+                lost_fields=own.lost_fields + record.lost,
                 replaced_text=own.replaced_text + record.replaced,
             ),
         )
+
+
+def _linked(readings: Sequence[Reading], made: list[Trajectory]) -> list[Trajectory]:
+    """The trajectories of one record with their links to each other under the ids they have here."""
+    by_source = {row.source_id: row.id for row in made if row.source_id is not None}
+    linked: list[Trajectory] = []
+    for reading, row in zip(readings, made, strict=True):
+        parents = row.parents if reading.parent is None else (*row.parents, made[reading.parent].id)
+        links = tuple(
+            msgspec.structs.replace(link, trajectory_id=by_source.get(link.trajectory_id, link.trajectory_id))
+            for link in row.subagents
+        )
+        linked.append(msgspec.structs.replace(row, parents=parents, subagents=links))
+    return linked
 
 
 def _spans(spans: Sequence[TokenSpan], trajectory_id: str) -> list[TokenSpan]:

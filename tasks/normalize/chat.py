@@ -16,11 +16,12 @@ from tasks.normalize.decoder.found import Decoded, Found, compact
 from tasks.normalize.decoder.openai_calls import calls_of
 from tasks.normalize.dialect import Dialect, Observed, decoder_of, observation_of, observed
 from tasks.normalize.draft import SOURCES, Draft, pair, weight_of
+from tasks.normalize.usage import number, usage_of
 
 _REASONING = ("reasoning_content", "reasoning", "thinking")
 _TEXTS = ("name", "model", "finish_reason", "tool_call_id", *_REASONING)
-_TURN = frozenset({"name", "timestamp"})
-_AGENT = frozenset({"name", "timestamp", "model", "finish_reason", "tool_calls", "function_call", *_REASONING})
+_TURN = frozenset({"name", "timestamp", "reward", "copied_context"})
+_AGENT = _TURN | {"model", "finish_reason", "tool_calls", "function_call", "usage", *_REASONING}
 _RESULT = frozenset({"name", "tool_call_id", "is_error"})
 _WHERE = "messages[].content"
 
@@ -41,8 +42,11 @@ class Reader:
         self.role_key, self.content_key = dialect.role_key, dialect.content_key
         self.own = frozenset({dialect.role_key, dialect.content_key, dialect.weight_key, *dialect.more_content})
 
-    def read(self, messages: Any, draft: Draft, tools: int | None = None) -> None:
-        """Appends the steps of `messages` to `draft`; `tools` is the tool set that the agent was offered."""
+    def read(self, messages: Any, draft: Draft, tools: int | None = None, where: list[int] | None = None) -> None:
+        """Appends the steps of `messages` to `draft`; `tools` is the tool set that the agent was offered.
+
+        where: filled with the index of the step that each message went into.
+        """
         if not isinstance(messages, list):
             raise RecordError("wrong_type", f"the messages are {type(messages).__name__}, not a list")
         count, content_key, index = len(messages), self.content_key, 0
@@ -58,6 +62,8 @@ class Reader:
             else:
                 self._turn(message, source, draft, plain)
                 index += 1
+            if where is not None:
+                where.extend([len(draft.steps) - 1] * (index - len(where)))
 
     def _source(self, message: Any, index: int) -> Source:
         if type(message) is not dict:
@@ -98,7 +104,9 @@ class Reader:
                 name=_text(message, "name"),
                 timestamp=_stamp(message.get("timestamp")),
                 weight=weight_of(message.get(self.dialect.weight_key)),
+                reward=_real(message.get("reward")),
                 source_inferred=inferred,
+                copied_context=message.get("copied_context") is True,
                 extra_json=compact(extra) if extra else None,
             )
         )
@@ -164,7 +172,10 @@ class Reader:
                 timestamp=_stamp(message.get("timestamp")),
                 model=_text(message, "model"),
                 finish_reason=_text(message, "finish_reason"),
+                usage=usage_of(message.get("usage")),
                 weight=weight_of(message.get(self.dialect.weight_key)),
+                reward=_real(message.get("reward")),
+                copied_context=message.get("copied_context") is True,
                 extra_json=compact(extra) if extra else None,
             )
         )
@@ -286,6 +297,11 @@ def split_think(text: str) -> tuple[str | None, str]:
 def _text(message: dict[str, Any], key: str) -> str | None:
     value = message.get(key)
     return value if isinstance(value, str) else None
+
+
+def _real(value: Any) -> float | None:
+    found = number(value)
+    return None if found is None else float(found)
 
 
 def _stamp(value: Any) -> str | None:

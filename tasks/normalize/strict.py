@@ -25,10 +25,14 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """A decoded record and the places at which an unpaired surrogate was replaced ("path: \\udXXX")."""
+    """A decoded record and the places at which an unpaired surrogate was replaced ("path: \\udXXX").
+
+    `lost` names the lines of a whole file that could not be read ("line 7: cut_line").
+    """
 
     value: Any
     replaced: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
 
 
 def decode(raw: Buffer, pairs: int | None = None) -> Record:
@@ -46,6 +50,35 @@ def decode(raw: Buffer, pairs: int | None = None) -> Record:
     if keys and keys != (key_marks(raw) if pairs is None else pairs):
         return _slow(bytes(raw))
     return Record(value)
+
+
+def decode_file(raw: bytes) -> Record:
+    """A file that is one record: a JSON value, or the values of its lines in a list.
+
+    Lines that can't be read (the last one of a session that still runs) are named in `lost`; RecordError when
+    none can be.
+    """
+    try:
+        return decode(raw)
+    except RecordError as error:
+        if error.reason not in ("malformed_json", "cut_line") or b"\n" not in raw.strip():
+            raise
+    values: list[Any] = []
+    replaced: list[str] = []
+    lost: list[str] = []
+    for number, line in enumerate(raw.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            record = decode(line)
+        except RecordError as error:
+            lost.append(f"line {number}: {error.reason}")
+            continue
+        values.append(record.value)
+        replaced.extend(f"line {number} {place}" for place in record.replaced)
+    if not values:
+        raise RecordError("malformed_json", f"neither a JSON value nor lines of them; {lost[0] if lost else 'empty'}")
+    return Record(values, tuple(replaced), tuple(lost))
 
 
 def key_marks(raw: Buffer) -> int:

@@ -49,7 +49,9 @@ def _items(step: Step) -> list[dict[str, Any]]:
         items = [_observation(step.content, source, name, extra)]
         if step.reward is not None:
             items[0]["reward"] = step.reward
-    return [*items, *(_result(result, step.tool_calls) for result in step.results)]
+    given = extra.get("observed")
+    observed = given if isinstance(given, list) and len(given) == len(step.results) else [{}] * len(step.results)
+    return [*items, *(_result(r, step.tool_calls, more) for r, more in zip(step.results, observed, strict=True))]
 
 
 def _actions(step: Step, extra: dict[str, Any]) -> list[dict[str, Any]]:
@@ -87,8 +89,8 @@ def _call(call: ToolCall) -> dict[str, Any]:
     return item
 
 
-def _result(result: ToolResult, calls: tuple[ToolCall, ...]) -> dict[str, Any]:
-    item = _observation(result.content, "environment", result.name, {})
+def _result(result: ToolResult, calls: tuple[ToolCall, ...], extra: dict[str, Any]) -> dict[str, Any]:
+    item = _observation(result.content, "environment", result.name, extra)
     own = next((call for call in calls if call.id == result.call_id), None)
     key = result.source_call_id or (own and own.source_id)
     if key:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from schemas.trajectory import Step, ToolCall, ToolResult, Trajectory
 from schemas.vocabulary import Source
 from tasks.emit.format.pieces import argument_object, argument_text, content_of, extra_of, tools_of, top_fields
+from tasks.normalize.usage import usage_fields
 
 Arguments = Literal["text", "object"]
 _ROLE = {Source.SYSTEM: "system", Source.USER: "user", Source.AGENT: "assistant", Source.ENVIRONMENT: "user"}
@@ -45,6 +46,9 @@ def _messages(step: Step, arguments: Arguments) -> list[dict[str, Any]]:
         ("model", step.model),
         ("finish_reason", step.finish_reason),
         ("weight", step.weight),
+        ("reward", step.reward),
+        ("usage", usage_fields(step.usage) if step.usage else None),
+        ("copied_context", step.copied_context or None),
     ):
         if value is not None:
             message[key] = value

@@ -114,9 +114,13 @@ def _action(items: list[Any], index: int, draft: Draft, tools: int | None) -> in
         content = () if thought is None else (Part(text=thought),)
     after = index + len(group)
     results: list[ToolResult] = []
+    observed: list[dict[str, Any]] = []
     while calls and after < len(items) and _answers(items[after], after, calls, results):
         results.append(_result(items[after], draft))
+        observed.append(_content(items[after], _kind(items[after], after))[1])
         after += 1
+    if any(observed):
+        extra["observed"] = observed
     if reasoning is not None:
         draft.thinking = True
     rewards = [item.get("reward") for item in [*group, *items[index + len(group) : after]]]
@@ -190,7 +194,8 @@ def _observation_step(item: dict[str, Any], kind: str, draft: Draft) -> Step:
     if source == "environment" and name == "system":
         return Step(source=Source.SYSTEM, content=content)
     if item.get("tool_call_id") is not None:
-        return Step(source=Source.ENVIRONMENT, results=(_result(item, draft),))
+        more = compact({"observed": [extra]}) if extra else None
+        return Step(source=Source.ENVIRONMENT, results=(_result(item, draft),), extra_json=more)
     if source == "agent":
         extra["class"] = kind
     return Step(
@@ -205,9 +210,7 @@ def _observation_step(item: dict[str, Any], kind: str, draft: Draft) -> Step:
 def _result(item: dict[str, Any], draft: Draft) -> ToolResult:
     kind = item.get("class_") or "web_observation"
     draft.lose_rest(item, _KNOWN[kind], f"content[].{kind}")
-    content, extra = _content(item, kind)
-    for key in extra:
-        draft.lose(f"content[].{kind}.{key}")
+    content, _ = _content(item, kind)
     return ToolResult(
         source_call_id=_text(item, "tool_call_id"),
         name=_text(item, "name"),

@@ -18,6 +18,7 @@ from tasks.normalize.base import Importer, Reading
 from tasks.normalize.content import media, parts_of
 from tasks.normalize.decoder.found import compact, from_value
 from tasks.normalize.draft import SCORE, Draft, pair
+from tasks.normalize.transcript import a_dict
 
 _VERSION = re.compile(r"ATIF-v1\.[678](\.\d+)?")
 _STEP = frozenset(
@@ -89,7 +90,7 @@ class Atif(Importer, frozen=True, kw_only=True):
         steps, agent = record.get("steps"), record.get("agent")
         if not isinstance(steps, list):
             raise RecordError("no_messages", "no list 'steps'")
-        agent = agent if isinstance(agent, dict) else {}
+        agent = a_dict(agent)
         draft = Draft()
         offered = agent.get("tool_definitions")
         tools = draft.tools(offered) if offered else None
@@ -111,7 +112,7 @@ class Atif(Importer, frozen=True, kw_only=True):
             draft.extra["agent"] = rest
         verdict = record.get("verifier_result")
         rewards = verdict.get("rewards") if isinstance(verdict, dict) else None
-        outcome = draft.outcome(rewards if isinstance(rewards, dict) else {}, score=_first(rewards))
+        outcome = draft.outcome(a_dict(rewards), score=_first(rewards))
         key = _text(record, "trajectory_id") or _text(record, "session_id")
         made = draft.finish(record, known=_TOP, drop=self.drop_fields, outcome=outcome, policy=policy, source_id=key)
         return Reading(msgspec.structs.replace(made, subagents=tuple(links)), tuple(spans))
