@@ -3,12 +3,13 @@
 import json
 from typing import TYPE_CHECKING, Any
 
+from rich.padding import Padding
+
 from gristmill.output import out, reasons_text, table
 
 if TYPE_CHECKING:
     from flows.way import Summary
 
-_SIDES = ["kept", "dropped", "dead", "pending"]
 
 _RATES = """
 select coalesce(t.policy.teacher, '') as teacher, coalesce(k.kind, '') as kind,
@@ -25,22 +26,17 @@ group by all order by all
 
 
 def print_funnel(rows: list[dict[str, Any]]) -> None:
-    """The funnel view as a table, entries in the order in which they ran."""
-    ordered = sorted(rows, key=lambda row: row["created_at"])
-    table(
-        "funnel",
-        ["stage", "in", *_SIDES, "reasons"],
-        [
-            [f"{row['stage']} {row['operator']}", _eligible(row), *(row[f"n_{side}"] for side in _SIDES), _reasons(row)]
-            for row in ordered
-        ],
-        right=["in", *_SIDES],
-    )
-
-
-def _eligible(row: dict[str, Any]) -> str:
-    """How many items went in, of how many looked at."""
-    return str(row["n_in"]) if row["n_in"] == row["n_seen"] else f"{row['n_in']} of {row['n_seen']}"
+    """The funnel view, one line per entry in the order in which they ran; reasons beside it or, narrow, below."""
+    head = f"{'stage':<11}{'operator':<16}{'in':>8}{'kept':>8}{'dropped':>9}{'dead':>6}{'pending':>9}"
+    out.print(f"[bold]{head}  reasons[/bold]")
+    for row in sorted(rows, key=lambda row: row["created_at"]):
+        line = f"{row['stage']:<11}{row['operator']:<16}{row['n_in']:>8}{row['n_kept']:>8}{row['n_dropped']:>9}"
+        line += f"{row['n_dead']:>6}{row['n_pending']:>9}"
+        reasons = _reasons(row)
+        wide = len(line) + 2 + len(reasons) <= out.width
+        out.print(f"{line}  {reasons}" if wide else line, markup=False)
+        if not wide:
+            out.print(Padding(reasons, (0, 0, 0, 11)), style="dim", markup=False)
 
 
 def _reasons(row: dict[str, Any]) -> str:

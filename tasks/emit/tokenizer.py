@@ -15,14 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.errors import MissingExtra, RecordError, UserError
-from schemas.ids import digest
 from schemas.rows import TokenSpan
+from tasks.client.token_identity import template_sha256, tokenizer_sha256
 from tasks.emit.messages import Chat
 from tasks.emit.offline import offline
 from tasks.emit.template import ChatTemplate, Said, choose_template
 
 Ids = NDArray[np.int32]
 
+# Pieces of text whose ids are remembered; beyond it the memory starts anew.
+_MEMO = 4096
 # Tokens that end a turn in the templates of the field, beside the tokenizer's own end token.
 _STOPS = (
     "<|im_end|>",
@@ -64,6 +66,7 @@ class ChatTokenizer:
     def __init__(self, tokenizer: Any, template: str) -> None:
         self.hf, self.backend = tokenizer, tokenizer.backend_tokenizer
         self.template = ChatTemplate(template, tokenizer.special_tokens_map)
+        self._memo: dict[str, Ids] = {}
 
     @classmethod
     def load(cls, folder: Path, template: str = "") -> "ChatTokenizer":
@@ -93,9 +96,9 @@ class ChatTokenizer:
     def identity(self) -> dict[str, Any]:
         """What identifies tokenizer and template, the same on every machine."""
         return {
-            "sha256": tokenizer_sha256(self.backend),
+            "sha256": tokenizer_sha256(str(self.backend.to_str())),
             "vocabulary": int(self.backend.get_vocab_size()),
-            "template_sha256": digest(self.template.text),
+            "template_sha256": template_sha256(self.template.text),
             "class": type(self.hf).__name__,
         }
 
@@ -119,11 +122,34 @@ class ChatTokenizer:
     def encode(self, chats: Sequence[Chat]) -> list[Encoded | RecordError]:
         """Token ids and spans of each chat; a chat that the template cannot hold gives its RecordError."""
         rendered = [self._rendered(chat) for chat in chats]
-        texts = [entry[0] for entry in rendered if not isinstance(entry, RecordError)]
-        encodings = iter(self.backend.encode_batch_fast(texts, add_special_tokens=False))
+        ids = iter(self._ids([entry for entry in rendered if not isinstance(entry, RecordError)]))
+        return [entry if isinstance(entry, RecordError) else self._encoded(*entry, next(ids)) for entry in rendered]
+
+    def _ids(self, rendered: Sequence[tuple[str, list[Said]]]) -> list[Ids]:
+        """The ids of each text. What rows share, system prompt and question, is tokenised once.
+
+        Cutting is exact in front of an added token: the tokenizer itself splits there before anything else.
+        """
+        if self._opener is None:
+            return [_array(found) for found in self._encode([text for text, _ in rendered])]
+        cuts = [_cuts(text, said, self._opener) for text, said in rendered]
+        heads = {piece for pieces in cuts for piece in pieces[:-1]}
+        fresh = [piece for piece in heads if piece not in self._memo]
+        found = [_array(encoding) for encoding in self._encode([*fresh, *(pieces[-1] for pieces in cuts)])]
+        if len(self._memo) + len(fresh) > _MEMO:
+            self._memo.clear()
+            if len(fresh) < len(heads):
+                return self._ids(rendered)
+        self._memo.update(zip(fresh, found, strict=False))
+        tails = found[len(fresh) :]
         return [
-            entry if isinstance(entry, RecordError) else self._encoded(*entry, next(encodings)) for entry in rendered
+            np.concatenate([*(self._memo[piece] for piece in pieces[:-1]), tail])
+            for pieces, tail in zip(cuts, tails, strict=True)
         ]
+
+    def _encode(self, texts: Sequence[str]) -> list[Any]:
+        found: list[Any] = self.backend.encode_batch_fast(list(texts), add_special_tokens=False)
+        return found
 
     def _rendered(self, chat: Chat) -> tuple[str, list[Said]] | RecordError:
         try:
@@ -131,8 +157,7 @@ class ChatTokenizer:
         except RecordError as error:
             return error
 
-    def _encoded(self, text: str, said: Sequence[Said], encoding: Any) -> Encoded | RecordError:
-        ids = np.array(encoding.ids, dtype=np.int32)
+    def _encoded(self, text: str, said: Sequence[Said], ids: Ids) -> Encoded | RecordError:
         try:
             return Encoded(ids, self._token_spans(text, ids, said), text)
         except RecordError as error:
@@ -172,12 +197,24 @@ class ChatTokenizer:
         lengths = self._byte_lengths
         if lengths is not None and (self.backend.normalizer is None or text.isascii()):
             ends = np.cumsum(lengths[ids])
-            if len(ends) == 0 or ends[-1] == len(text.encode()):
+            if len(ends) == 0 or ends[-1] == (len(text) if text.isascii() else len(text.encode())):
                 return np.concatenate(([0], ends[:-1])) if len(ends) else ends
         encoding = self.backend.encode(text, add_special_tokens=False)
         if len(encoding.ids) != len(ids):
             raise RecordError("tokenizer_unstable", "the same text gave different tokens")
         return np.array(_to_bytes(text, [start for start, _ in encoding.offsets]), dtype=np.int64)
+
+    @cached_property
+    def _opener(self) -> str | None:
+        """The added token that opens every turn, where text may be cut in front of it; None where it may not."""
+        if self._byte_lengths is None:
+            return None
+        plain = [
+            added["content"]
+            for added in json.loads(self.backend.to_str())["added_tokens"]
+            if not (added["lstrip"] or added["rstrip"] or added["single_word"] or added["normalized"])
+        ]
+        return next((token for token in plain if self.template.prompt.startswith(token)), None)
 
     @cached_property
     def _byte_lengths(self) -> NDArray[np.int64] | None:
@@ -196,9 +233,16 @@ class ChatTokenizer:
         return lengths
 
 
-def tokenizer_sha256(backend: Any) -> str:
-    """The hash of a tokenizer's whole definition (vocabulary, merges, added tokens), hex."""
-    return digest(str(backend.to_str()))
+def _array(encoding: Any) -> Ids:
+    return np.array(encoding.ids, dtype=np.int32)
+
+
+def _cuts(text: str, said: Sequence[Said], opener: str) -> list[str]:
+    """The text in up to three pieces: first turn, further turns before the policy speaks, the rest."""
+    first = text.find(opener, 1)
+    last = text.rfind(opener, 0, said[0].start) if said else -1
+    edges = sorted({edge for edge in (first, last) if 0 < edge <= last})
+    return [text[start:end] for start, end in zip([0, *edges], [*edges, len(text)], strict=True)]
 
 
 def _to_bytes(text: str, positions: Sequence[int]) -> list[int]:

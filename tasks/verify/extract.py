@@ -11,7 +11,12 @@ _FENCE = re.compile(
 )
 _PYTHON = frozenset(("", "python", "py", "python3"))
 _CODE_LINE = re.compile(r"^(?:def|class|import|from|async def)\s", re.MULTILINE)
+_QUERY = re.compile(r"\s*+(?:select|with|values|insert|update|delete)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"[-+]?(?:(?:\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++)?|\.\d++)(?:[eE][-+]?\d++)?(?:/\d++)?")
+_RESULT = re.compile(rf"[\s*_`$]{{0,4}}({_NUMBER.pattern})(?!\s*+[-+*/×÷^]\s*+\d)")
+_CLOSING = re.compile(
+    rf"(?:\b(?:is|are|equals|equal to|gives|makes)|:)\s{{0,3}}[*_`$]{{0,3}}({_NUMBER.pattern})\W{{0,4}}$"
+)
 _MARK = re.compile(r"####|\banswer\b", re.IGNORECASE)
 _AFTER_MARK = re.compile(r"[*_`]{0,3}\s{0,3}(?:is\b\s{0,3}[:=]?|[:=])[*_`]{0,3}", re.IGNORECASE)
 
@@ -29,6 +34,14 @@ def json_text(text: str) -> str | None:
     blocks = [found[3] for found in _FENCE.finditer(text) if found[2].lower() in ("", "json")]
     chosen = (blocks[-1] if blocks else text).strip()
     return chosen if chosen[:1] in ("{", "[", '"', "-", "t", "f", "n") or chosen[:1].isdigit() else None
+
+
+def sql_text(text: str) -> str | None:
+    """The query of an answer: the last block fenced as SQL (or untagged), else a text that starts like a query."""
+    blocks = [found[3] for found in _FENCE.finditer(text) if found[2].lower() in ("", "sql", "sqlite")]
+    if blocks:
+        return blocks[-1].strip() or None
+    return text.strip() if _QUERY.match(text) else None
 
 
 def defines(code: str, name: str) -> bool:
@@ -110,10 +123,18 @@ def is_number(text: str) -> bool:
     return any(char.isdigit() for char in text) and _NUMBER.fullmatch(text.strip()) is not None
 
 
-def last_number(text: str) -> str | None:
-    """The last number in a text, without thousands separators; what stands right of "=" counts first."""
-    for part in (text.rpartition("=")[2], text):
-        found = [each for each in _NUMBER.findall(part) if any(char.isdigit() for char in each)]
-        if found:
-            return str(found[-1]).replace(",", "")
-    return None
+def stated_number(text: str) -> str | None:
+    """The number that a line states as its result, without thousands separators; None where it states none.
+
+    A sentence that merely ends in the right number ("... when 3 - 0 is divided by 3.") states nothing: what counts is
+    the number right of the last "=", the only number of the line, or one after "is", "equals" or a colon at its end.
+    """
+    _, equals, right = text.rpartition("=")
+    if equals and any(char.isdigit() for char in right):
+        found = _RESULT.match(right)
+        return found[1].replace(",", "") if found else None
+    numbers = {each.replace(",", "") for each in _NUMBER.findall(text) if any(char.isdigit() for char in each)}
+    if len(numbers) == 1:
+        return numbers.pop()
+    closing = _CLOSING.search(text)
+    return closing[1].replace(",", "") if closing else None

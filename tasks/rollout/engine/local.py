@@ -1,6 +1,5 @@
 """The in-process engine: messages → prompt ids → sampled ids → a reply with the exact tokens and log-probabilities."""
 
-import hashlib
 import os
 import threading
 import time
@@ -11,6 +10,7 @@ from typing import Any
 from schemas.errors import MissingExtra
 from tasks.client.request import Cause, ModelReply, ModelRequest
 from tasks.client.teacher import AttemptFailed
+from tasks.client.token_identity import template_sha256, tokenizer_sha256
 from tasks.rollout.engine.sampler import Row, Sampled, Sampler
 
 _samplers: dict[str, Sampler] = {}
@@ -53,8 +53,8 @@ class LocalEngine:
         folder = self._folder()
         self._sampler = load_sampler(folder, self._threads)
         self._hashes = (
-            hashlib.sha256((folder / "tokenizer.json").read_bytes()).hexdigest(),
-            hashlib.sha256(str(self._sampler.tokenizer.chat_template).encode()).hexdigest(),
+            tokenizer_sha256((folder / "tokenizer.json").read_text(encoding="utf-8")),
+            template_sha256(str(self._sampler.tokenizer.chat_template)),
         )
 
     def generate(

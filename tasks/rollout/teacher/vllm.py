@@ -1,12 +1,12 @@
 """vLLM's offline engine in a child process of the environment that `python` belongs to: no server, no port."""
 
-import hashlib
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 from tasks.client.teacher import Limits, Teacher, Transport
+from tasks.client.token_identity import tokenizer_sha256
 from tasks.rollout.engine.model_files import NAME, model_dir, prepare_model
 
 
@@ -58,7 +58,7 @@ class Vllm(Teacher, frozen=True, kw_only=True):
 
         folder = Path(self.model).expanduser() if self.model else prepare_model()
         tokenizer = folder / "tokenizer.json"
-        digest = hashlib.sha256(tokenizer.read_bytes()).hexdigest() if tokenizer.is_file() else None
+        digest = tokenizer_sha256(tokenizer.read_text(encoding="utf-8")) if tokenizer.is_file() else None
         options = {
             "model": str(folder),
             "dtype": self.dtype,

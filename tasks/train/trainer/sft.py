@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 from schemas.errors import UserError
 from schemas.ids import seed_for
+from tasks.client.token_identity import tokenizer_sha256
 from tasks.context import Context
 from tasks.emit.manifest import read_manifest
-from tasks.emit.tokenizer import tokenizer_sha256
 from tasks.train.base import Trainer, Training
 from tasks.train.session import (
     Session,
@@ -117,7 +117,7 @@ class Sft(Trainer, frozen=True, kw_only=True):
 
 def _check_tokenizer(shards: Path, session: Session) -> None:
     manifest = read_manifest(shards)
-    own = tokenizer_sha256(session.tokenizer.backend_tokenizer)
+    own = tokenizer_sha256(str(session.tokenizer.backend_tokenizer.to_str()))
     if manifest.tokenizer is not None and manifest.tokenizer["sha256"] != own:
         raise UserError(
             "The shards were tokenised with another tokenizer than the model's.",

@@ -15,7 +15,7 @@ from schemas.trajectory import Base
 from schemas.vocabulary import VerdictKind
 from tasks.verify import gym
 from tasks.verify.base import Judgement, Verifier, failed, passed, spec_of, unparsable
-from tasks.verify.extract import final_answer, is_number, last_number
+from tasks.verify.extract import final_answer, is_number, stated_number
 from tasks.verify.worker import WorkerDied, WorkerFailed, WorkerTimeout, pool
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class ReasoningGym(Verifier, frozen=True, kw_only=True):
     """Asks the data set's own scorer; passes at `threshold`, and the score is the reward.
 
     The answer is what stands in the last <answer> tag, \\boxed{} or after an "answer:" mark, else the last line;
-    where a number is asked for, the last number in that.
+    where a number is asked for, the number that it states as its result.
 
     threshold: the least score that counts as solved. timeout_s: for one answer; a scorer that takes longer is
     killed and the verdict is timeout.
@@ -80,7 +80,7 @@ def _answer(completion: str, gold: str) -> str:
     """Only the kind of the expected answer (number or text) matters here, never its value."""
     answer = final_answer(completion)
     if is_number(gold) and not is_number(answer):
-        return last_number(answer) or answer
+        return stated_number(answer) or answer
     return answer.rstrip(".") if is_number(gold) else answer
 
 

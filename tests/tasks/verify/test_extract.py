@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.verify.extract import final_answer, is_number, last_number, python_code
+from tasks.verify.extract import final_answer, is_number, stated_number, python_code
 
 
 @pytest.mark.parametrize(
@@ -73,10 +73,17 @@ def test_answer(text: str, answer: str) -> None:
         ("none", None),
         ("x = y", None),
         ("3 apples = fruit", "3"),
+        ("3 plus 4 is **7**.", "7"),
+        ("The result of 3 + 4 equals 7", "7"),
+        # Sentences that only end in a number, lists, and sums left standing state no result.
+        ("There is no remainder when 3 - 0 is divided by 3.", None),
+        ("3, 4, 5", None),
+        ("4 * 1", None),
+        ("5 - 2 = 3 + 1", None),
     ],
 )
 def test_number(text: str, number: str | None) -> None:
-    assert last_number(text) == number
+    assert stated_number(text) == number
 
 
 def test_is_number() -> None:
@@ -88,7 +95,7 @@ def test_is_number() -> None:
 def test_no_text_breaks_extraction(text: str) -> None:
     python_code(text, "f")
     final_answer(text)
-    last_number(text)
+    stated_number(text)
 
 
 LONG = [
@@ -111,5 +118,5 @@ def test_long_texts_take_linear_time(text: str) -> None:
     start = time.monotonic()
     python_code(text, "f")
     final_answer(text)
-    last_number(text)
+    stated_number(text)
     assert time.monotonic() - start < 5
