@@ -29,6 +29,7 @@ from tasks.emit.base import Exporter
 from tasks.operator import WorkingSet
 from tasks.recipe import entries, operator_of
 from tasks.stage import EntryReport, finish_entry, plan_entry, record_plan
+from warehouse.checkpoint import checkpoint
 from warehouse.counts import check_counts
 from warehouse.lake import Lake, Stamp
 
@@ -165,6 +166,8 @@ class Way:
         violations = check_counts(lake, ctx.run_id)
         if violations:
             raise FaultError("counts do not reconcile: " + "; ".join(violations))
+        if publish:
+            checkpoint(lake)
         create_table_artifact(
             key=f"gristmill-{ctx.recipe.name.replace('_', '-')}",
             table=[

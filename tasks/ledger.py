@@ -31,12 +31,8 @@ def rulings_of(lake: Lake, fingerprint: str, scopes: dict[str, str]) -> dict[str
     """The decisions that hold for these items, by item id."""
     if not scopes:
         return {}
-    rows = lake.sql(
-        "select item_id, scope_hash, decision, reason, outputs from decisions "
-        "where fingerprint = ? and item_id in (select id from ids)",
-        ids=list(scopes),
-        params=[fingerprint],
-    ).to_pylist()
+    columns = ("item_id", "scope_hash", "decision", "reason", "outputs")
+    rows = lake.find("decisions", "item_id", list(scopes), columns, "fingerprint = ?", [fingerprint]).to_pylist()
     return {row["item_id"]: row for row in rows if row["scope_hash"] == scopes[row["item_id"]]}
 
 
@@ -44,13 +40,9 @@ def dead_of(lake: Lake, fingerprint: str, ids: Sequence[str], *, retryable: bool
     """Dead letters of this operator by item id, with their reasons."""
     if not ids:
         return {}
-    which = "" if retryable is None else f" and retry = {str(retryable).lower()}"
-    rows = lake.sql(
-        "select item_id, reason from dead_letters "  # noqa: S608 - `which` is one of three constants
-        f"where fingerprint = ? and item_id in (select id from ids){which}",
-        ids=list(ids),
-        params=[fingerprint],
-    ).to_pylist()
+    where, params = "fingerprint = ?", [fingerprint, *([retryable] if retryable is not None else [])]
+    where += " and retry = ?" if retryable is not None else ""
+    rows = lake.find("dead_letters", "item_id", ids, ("item_id", "reason"), where, params).to_pylist()
     return {row["item_id"]: row["reason"] for row in rows}
 
 
