@@ -13,6 +13,8 @@ from schemas.vocabulary import VerdictKind
 from warehouse.lake import Lake
 
 KeepPolicy = Literal["best_verdict", "shortest", "longest", "first"]
+# How trajectories of one task compare: like all others; not with those of other teachers; not at all.
+SameTask = Literal["compare", "spare_teachers", "spare"]
 
 
 class Standing(NamedTuple):
@@ -78,6 +80,13 @@ def ranking(
         return -known[ref].passed, -known[ref].reward, length, ref
 
     return np.array(sorted(range(len(refs)), key=key), np.int64)
+
+
+def apart(same: bool, other_teacher: bool, same_task: SameTask, across_tasks: bool) -> bool:
+    """Whether two trajectories are no duplicates however similar. same: whether they are of one task."""
+    if not same:
+        return not across_tasks
+    return same_task == "spare" or (same_task == "spare_teachers" and other_teacher)
 
 
 def codes(values: Sequence[str]) -> NDArray[np.int64]:

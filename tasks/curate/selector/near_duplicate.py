@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 
 from tasks.curate.base import KEEP, Choice, Chosen, SetSelector, side_rows
-from tasks.curate.standing import KeepPolicy, ranking, standings
+from tasks.curate.standing import KeepPolicy, SameTask, ranking, standings
 from tasks.curate.view import View
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class NearDuplicate(SetSelector, frozen=True, kw_only=True):
     window: Annotated[int, Meta(ge=1)] = 5
     view: View = "whole"
     keep: KeepPolicy = "best_verdict"
-    same_task: Literal["compare", "spare_teachers", "spare"] = "spare_teachers"
+    same_task: SameTask = "spare_teachers"
     across_tasks: bool = True
     templates: Literal["spare", "compare"] = "spare"
 

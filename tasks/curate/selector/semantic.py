@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 
 from tasks.curate.base import KEEP, Choice, Chosen, SetSelector, side_rows
-from tasks.curate.standing import KeepPolicy, ranking, standings
+from tasks.curate.standing import KeepPolicy, SameTask, apart, ranking, standings
 from tasks.curate.view import View
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Semantic(SetSelector, frozen=True, kw_only=True):
     threshold: Annotated[float, Meta(gt=0, le=1)] = 0.95
     view: View = "whole"
     keep: KeepPolicy = "best_verdict"
-    same_task: Literal["compare", "spare_teachers", "spare"] = "spare_teachers"
+    same_task: SameTask = "spare_teachers"
     across_tasks: bool = True
     values: Literal["spare", "compare"] = "spare"
     min_words: Annotated[int, Meta(ge=1)] = 8
@@ -59,22 +59,18 @@ class Semantic(SetSelector, frozen=True, kw_only=True):
         vectors = np.zeros((len(refs), made.vectors.shape[1]), np.float32)
         vectors[np.sort(order)] = made.vectors
 
-        def apart(a: int, b: int) -> bool:
-            if task[a] != task[b] and not self.across_tasks:
-                return True
-            if task[a] == task[b] >= 0 and self._spared(teacher[a], teacher[b]):
+        def guarded(a: int, b: int) -> bool:
+            same = bool(task[a] == task[b] >= 0)
+            if apart(same, teacher[a] != teacher[b], self.same_task, self.across_tasks):
                 return True
             return self.values == "spare" and numbers[a] != numbers[b]
 
-        found = greedy_cosine(vectors, order, self.threshold, apart)
+        found = greedy_cosine(vectors, order, self.threshold, guarded)
         choices = [
             _choice(refs, kept, cosine, spared)
             for kept, cosine, spared in zip(*(column.tolist() for column in found), strict=True)
         ]
         return Chosen(choices, side_rows(signatures=told.rows, embeddings=made.rows))
-
-    def _spared(self, teacher: str, other: str) -> bool:
-        return self.same_task == "spare" or (self.same_task == "spare_teachers" and teacher != other)
 
 
 def _choice(refs: Sequence[str], kept: int, cosine: float, spared: int) -> Choice:

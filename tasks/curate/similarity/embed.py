@@ -8,7 +8,7 @@ would be one and the same. Vectors are rounded before they are stored, so that b
 import functools
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 MODEL = "all-MiniLM-L6-v2/gt-0.1.0/1"
 DIMENSIONS = 384
+Model = Literal["minilm", "static"]
 _WORDS, _PIECES, _PLACES = 160, 16, 5
 _loaded: "dict[str, SentenceTransformer]" = {}
 _lock = threading.RLock()
@@ -70,20 +71,25 @@ def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     return rounded
 
 
-def embeddings(lake: "Lake", refs: Sequence[str], view: View) -> Embedded:
+def embeddings(lake: "Lake", refs: Sequence[str], view: View, model: Model = "minilm") -> Embedded:
     """The embeddings of trajectories: read where the lake has them, made where it has not."""
-    name = f"{MODEL}/{view}"
+    name, dimensions, make = MODEL, DIMENSIONS, embed
+    if model == "static":
+        from tasks.curate.similarity import static
+
+        name, dimensions, make = static.NAME, static.DIMENSIONS, static.embed_static
+    name = f"{name}/{view}"
     place = {ref: number for number, ref in enumerate(refs)}
-    vectors = np.zeros((len(refs), DIMENSIONS), np.float32)
+    vectors = np.zeros((len(refs), dimensions), np.float32)
     done: set[str] = set()
     query = "select item_id, vector from embeddings where model = ? and item_id in (select id from ids)"
     for batch in lake.sql(query, ids=refs, params=[name]).to_batches():
-        for ref, vector in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
-            done.add(ref)
-            vectors[place[ref]] = vector.values.to_numpy()
+        keys = batch.column(0).to_pylist()
+        done.update(keys)
+        vectors[[place[key] for key in keys]] = batch.column(1).flatten().to_numpy().reshape(-1, dimensions)
     tables = []
     for chunk, trajectories in in_chunks(lake, [ref for ref in refs if ref not in done]):
-        made = embed([view_text(trajectory, view) for trajectory in trajectories])
+        made = make([view_text(trajectory, view) for trajectory in trajectories])
         vectors[[place[ref] for ref in chunk]] = made
         ids = [content_id("embedding", ref, name) for ref in chunk]
         tables.append(pa.table({"id": ids, "item_id": list(chunk), "model": [name] * len(chunk), "vector": list(made)}))
