@@ -132,9 +132,9 @@ def stated_number(text: str) -> str | None:
     _, equals, right = text.rpartition("=")
     if equals and any(char.isdigit() for char in right):
         found = _RESULT.match(right)
-        return found[1].replace(",", "") if found else None
+        return str(found[1]).replace(",", "") if found else None
     numbers = {each.replace(",", "") for each in _NUMBER.findall(text) if any(char.isdigit() for char in each)}
     if len(numbers) == 1:
-        return numbers.pop()
+        return str(numbers.pop())
     closing = _CLOSING.search(text)
-    return closing[1].replace(",", "") if closing else None
+    return str(closing[1]).replace(",", "") if closing else None

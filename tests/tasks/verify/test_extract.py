@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.verify.extract import final_answer, is_number, stated_number, python_code
+from tasks.verify.extract import final_answer, is_number, python_code, stated_number
 
 
 @pytest.mark.parametrize(
