@@ -39,7 +39,7 @@ class Level(NamedTuple):
 
 
 def explore(
-    ctx: "Context", selector: S, refs: Sequence[str], thresholds: Sequence[float], shown: int = 3
+    ctx: "Context", selector: SetSelector, refs: Sequence[str], thresholds: Sequence[float], shown: int = 3
 ) -> list[Level]:
     """What the selector (near_duplicate, semantic, containment) would do at each threshold, lowest first."""
     if "threshold" not in selector.__struct_fields__:
