@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from schemas.errors import UserError
+from tasks.curate.base import SetSelector
 from tasks.curate.view import View, view_text
 
 if TYPE_CHECKING:
