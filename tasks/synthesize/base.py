@@ -18,7 +18,7 @@ from schemas.rows import DeadLetter
 from schemas.task import Task
 from schemas.vocabulary import Kind, Stage
 from tasks.operator import Effect, Item, Operator, Outcome, Pending, Result, Unit, drop, keep
-from tasks.prompts import render, template_hash
+from tasks.prompts import messages, render, template_hash
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -97,6 +97,11 @@ class Synthesizer(Operator, frozen=True, kw_only=True):
 def prompt(name: str, **values: Any) -> str:
     """The text of this stage's template `name` with `values`."""
     return render(_template(name), **values)
+
+
+def chat(name: str, **values: Any) -> tuple[dict[str, str], ...]:
+    """The messages of this stage's template `name` with `values`."""
+    return messages(_template(name), **values)
 
 
 def _template(name: str) -> Path:

@@ -29,12 +29,50 @@ _NEGATION = re.compile(
 )
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _LABEL = re.compile(
-    r"^(?:sure|certainly|okay|here(?:'s| is| are)|(?:the )?(?:rewritten|rephrased|reworded)|instruction|answer)\b"
-    r"[^:\n]{0,80}:\s*",
+    r"^(?:(?:sure|certainly|okay|here(?:'s| is| are)|(?:the )?(?:rewritten|rephrased|reworded)|in other words"
+    r"|instruction|answer)\b[^:\n]{0,80}:\s*|(?:the|this|your) (?:task|goal|aim) (?:here )?is to\s+)",
     re.IGNORECASE,
 )
-_META = re.compile(
-    r"^(?:sure|certainly|here(?:'s| is)|i |i'm|as an|you (?:are|asked)|sorry|rewrit|rephras)", re.IGNORECASE
+_META = re.compile(r"^(?:sure|certainly|here(?:'s| is)|i |i'm|as an|you (?:are|asked)|sorry)", re.IGNORECASE)
+# Talk about the rewriting or the task instead of the task itself, where the original has no such word.
+_TALK = re.compile(
+    r"\b(?:tasks?|problems?|instructions?|statements?|questions?|original\w*|rewr\w+|rephras\w+|reword\w*|meaning"
+    r"|in other words|example)\b",
+    re.IGNORECASE,
+)
+# A sentence that opens like this states something instead of asking for it, unless it has a word that asks.
+_STATES = re.compile(
+    r"^(?:the|an?|this|that|these|those|it|there|all|any|one|both|each|every|some|in|as|because|since|when|if|yes|no"
+    r"|[a-z]+ing|[a-z])\b",
+    re.IGNORECASE,
+)
+_ASKS = re.compile(
+    r"\?|\b(?:you|your|must|should|shall|needs?|has to|have to|wanted|required|find|return)\b", re.IGNORECASE
+)
+# Operations and their opposites: words of a group that the original does not speak of change what is asked.
+_OPERATIONS = tuple(
+    re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
+    for words in (
+        r"sums?|add(?:s|ed|ing|ition)?|total|plus",
+        r"differences?|subtract\w*|minus",
+        r"products?|multipl(?:y|ies|ied|ying|ication)|times",
+        r"divid\w*|division|quotients?|ratio",
+        r"square[ds]?|squaring|themsel\w+|itself",
+        r"(?:square )?roots?|half|halve[ds]?",
+        r"largest|greatest|biggest|highest|max(?:imum)?|larger|greater|bigger|higher|longest",
+        r"smallest|least|lowest|min(?:imum)?|smaller|lower|less|fewest|shortest",
+        r"even(?:ness|ly)?",
+        r"odd(?:ness)?",
+        r"first",
+        r"last|final",
+        r"ascending|increasing|smallest to largest",
+        r"descending|decreasing|largest to smallest",
+        r"upper|capital\w*",
+        r"lower(?:-?case)?",
+        r"averages?|means?|median",
+        r"positive",
+        r"negative",
+    )
 )
 _CODE = re.compile(r"```|^\s*(?:def|import|from|class|return) \w+.*[:=(]", re.MULTILINE)
 
@@ -73,7 +111,7 @@ def judge(original: str, rewrite: str, names: Sequence[str] = (), max_similarity
     """Whether `rewrite` may stand for `original`; `names` are the task's own (function and parameter names).
 
     Reasons, in the order checked: not_a_statement, lost_number, added_number, moved_number, lost_name,
-    lost_signature, lost_expression, lost_negation, too_similar.
+    lost_signature, lost_expression, lost_negation, changed_operation, too_similar.
     """
     if not _is_statement(original, rewrite):
         return Judgement("not_a_statement")
@@ -95,6 +133,8 @@ def judge(original: str, rewrite: str, names: Sequence[str] = (), max_similarity
         return Judgement("lost_expression", tuple(sorted(symbols)))
     if bool(_NEGATION.search(original)) != bool(_NEGATION.search(rewrite)):
         return Judgement("lost_negation")
+    if new := [op.search(rewrite) for op in _OPERATIONS if op.search(rewrite) and not op.search(original)]:
+        return Judgement("changed_operation", tuple(found.group(0).lower() for found in new if found))
     alike = similarity(original, rewrite, names)
     if alike > max_similarity or _squeeze(original).rstrip(".") in squeezed:
         return Judgement("too_similar", (), alike)
@@ -134,11 +174,15 @@ def _trigrams(text: str, protected: set[str]) -> set[str]:
 
 
 def _is_statement(original: str, rewrite: str) -> bool:
-    """Whether the text can be a statement: prose of a like length, no code, no talk about the rewriting."""
+    """Whether the text can be a task: prose of a like length that asks, no code, no talk about the rewriting."""
     length, wanted = len(rewrite.split()), len(original.split())
     if length < 2 or length > 3 * wanted + 10 or 3 * length < wanted:
         return False
-    return not (_CODE.search(rewrite) or _META.match(rewrite) or rewrite.rstrip().endswith(":"))
+    sentences = [sentence.strip() for sentence in re.split(r"(?<=[.?!;])\s+", rewrite) if sentence.strip()]
+    if not any(_ASKS.search(sentence) or not _STATES.match(sentence) for sentence in sentences):
+        return False
+    talk = {word.lower() for word in _TALK.findall(rewrite)} - {word.lower() for word in _TALK.findall(original)}
+    return not (talk or _CODE.search(rewrite) or _META.match(rewrite) or rewrite.rstrip().endswith(":"))
 
 
 def _stands(name: str, text: str) -> bool:
