@@ -43,9 +43,9 @@ def explore(
     ctx: "Context", selector: SetSelector, refs: Sequence[str], thresholds: Sequence[float], shown: int = 3
 ) -> list[Level]:
     """What the selector (near_duplicate, semantic, containment) would do at each threshold, lowest first."""
-    if "threshold" not in selector.__struct_fields__:
+    if not {"threshold", "view"} <= set(selector.__struct_fields__):
         raise UserError(
-            f"The selector '{selector.plugin_id()}' has no threshold.",
+            f"The selector '{selector.plugin_id()}' has no threshold to explore.",
             "These have: containment, near_duplicate, semantic.",
         )
     view: View = getattr(selector, "view", "whole")
