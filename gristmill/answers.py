@@ -1,6 +1,7 @@
 """Writes the answer of a query: a table to look at, or JSON lines, CSV, Parquet for programs."""
 
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -41,10 +42,17 @@ def _text(answer: pa.Table, fmt: str) -> str:
     if fmt == "json":
         import json
 
-        return "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in answer.to_pylist())
+        return "".join(json.dumps(row, ensure_ascii=False, default=_plain) + "\n" for row in answer.to_pylist())
     flat = pa.table([_flat(column) for column in answer.columns], names=answer.column_names)
     text: str = pl.DataFrame(pl.from_arrow(flat)).write_csv()
     return text
+
+
+def _plain(value: object) -> object:
+    """JSON for what has no JSON type: DuckDB sums whole numbers into 128-bit decimals; times become text."""
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    return value.hex() if isinstance(value, bytes) else str(value)
 
 
 def _flat(column: pa.ChunkedArray) -> pa.ChunkedArray:
