@@ -51,7 +51,9 @@ class ModelClient:
         self.cache, self.purse, self._say = cache, Purse(budget), say
         self.failures: list[CallFailure] = []
         self._counts: Counter[str] = Counter()
-        self._desks: dict[Teacher | int, Desk] = {}
+        self._desks: dict[tuple[str, bytes], Desk] = {}
+        self._desks_by_object: dict[int, Desk] = {}
+        self._teachers: list[Teacher] = []
         self._roads: dict[tuple[str, str], tuple[Lane, Breaker]] = {}
         self._flying: dict[str, asyncio.Future[ModelReply]] = {}
         self._loop = asyncio.new_event_loop()
@@ -211,19 +213,23 @@ class ModelClient:
         return CallFailed(failure)
 
     def _desk(self, teacher: Teacher) -> Desk:
-        try:
-            return self._desks[teacher]
-        except KeyError:
-            slot: Teacher | int = teacher
-        except TypeError:  # a teacher with a dict among its options cannot be hashed
-            slot = id(teacher)
-            if slot in self._desks:
-                return self._desks[slot]
+        known = self._desks_by_object.get(id(teacher))
+        if known is not None:
+            return known
+        # Equal teachers share a desk; one with a dict among its options cannot be hashed as it is.
+        slot = (type(teacher).__qualname__, msgspec.json.encode(teacher, order="deterministic"))
+        if slot not in self._desks:
+            self._desks[slot] = self._new_desk(teacher)
+        # The desk may hold an equal teacher: this one is kept as well, lest its id be given to another object.
+        self._teachers.append(teacher)
+        self._desks_by_object[id(teacher)] = self._desks[slot]
+        return self._desks[slot]
+
+    def _new_desk(self, teacher: Teacher) -> Desk:
         road = (teacher.endpoint(), teacher.model_id())
         if road not in self._roads:
             self._roads[road] = (Lane(f"{road[0]} {road[1]}", teacher.limits(), self._say), Breaker())
-        self._desks[slot] = Desk(teacher, *self._roads[road], self.purse, self._say)
-        return self._desks[slot]
+        return Desk(teacher, *self._roads[road], self.purse, self._say)
 
     @staticmethod
     def _decoded(data: bytes) -> ModelReply:

@@ -14,7 +14,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 
@@ -49,7 +49,7 @@ class VllmEngine:
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
         self._lifeline: int | None = None
-        self._log: Path | None = None
+        self._log: IO[bytes] | None = None
         self._lock = threading.Lock()
         self._ended = False
 
@@ -69,7 +69,8 @@ class VllmEngine:
         options = json.dumps(dict(self._options()))
         ours, theirs = socket.socketpair()
         watched, lifeline = os.pipe()
-        handle, log = tempfile.mkstemp(prefix="gristmill-vllm-", suffix=".log")
+        # A file without a name: whatever happens to this process, nothing is left behind.
+        log = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the child runs
         hidden = {*marked_names(), "PYTHONPATH", "PYTHONHOME"}
         environment = {name: value for name, value in os.environ.items() if name not in hidden}
         try:
@@ -81,15 +82,14 @@ class VllmEngine:
                     [self.python, "-I", str(_WORKER), str(theirs.fileno()), str(watched), options],
                     pass_fds=(theirs.fileno(), watched),
                     stdin=subprocess.DEVNULL,
-                    stdout=handle,
-                    stderr=handle,
+                    stdout=log,
+                    stderr=log,
                     env={**environment, **_ENVIRONMENT, "VLLM_CPU_KVCACHE_SPACE": str(self.kv_cache_gb)},
                 )
-                self._channel, self._lifeline, self._log = ours, lifeline, Path(log)
+                self._channel, self._lifeline, self._log = ours, lifeline, log
         finally:
             theirs.close()
             os.close(watched)
-            os.close(handle)
         ours.settimeout(_START_S)
         try:
             hello = self._receive()
@@ -127,7 +127,7 @@ class VllmEngine:
         self.stop()
 
     def stop(self) -> None:
-        """Ends the child, if there is one, and takes its log away."""
+        """Ends the child, if there is one, and drops its log."""
         with self._lock:
             process, self._process = self._process, None
             channel, lifeline, log = self._channel, self._lifeline, self._log
@@ -146,7 +146,7 @@ class VllmEngine:
         if lifeline is not None:
             os.close(lifeline)
         if log is not None:
-            log.unlink(missing_ok=True)
+            log.close()
 
     def _reply(self, reply: Mapping[str, Any]) -> ModelReply | AttemptFailed:
         if "error" in reply:
@@ -188,9 +188,10 @@ class VllmEngine:
 
     def _tail(self, lines: int = 12) -> str:
         """The end of the child's log."""
-        if self._log is None or not self._log.exists():
+        if self._log is None:
             return ""
-        text = self._log.read_text(encoding="utf-8", errors="replace")
+        size = os.fstat(self._log.fileno()).st_size
+        text = os.pread(self._log.fileno(), 8192, max(0, size - 8192)).decode("utf-8", "replace")
         return redact("\n".join(text.splitlines()[-lines:])[-2000:])
 
 
