@@ -1,5 +1,8 @@
 """Scores an answer with the reasoning-gym package's own scorer; runs in a helper process, see worker.py."""
 
+import ast
+import re
+from importlib import import_module
 from typing import Any
 
 # Tried with reasoning-gym 0.1.25. Their scorers refuse their own gold answer, reward a missing or a wrong one,
@@ -19,18 +22,12 @@ MISBEHAVING = frozenset(
         "rush_hour",
     )
 )
-# Their scorers evaluate the answer as Python code.
-EVALUATING = frozenset(
-    (
-        "binary_matrix",
-        "intermediate_integration",
-        "n_queens",
-        "polynomial_multiplication",
-        "simple_integration",
-        "spiral_matrix",
-        "string_insertion",
-    )
-)
+# Their scorers call eval() on the answer; here it is the one that takes literals only.
+_LITERAL = ("algorithmic.binary_matrix", "algorithmic.spiral_matrix", "algorithmic.string_insertion", "games.n_queens")
+# Their scorers hand the answer to sympy's parser, which evaluates it; only what is surely a formula gets there.
+_FORMULAS = frozenset(("intermediate_integration", "polynomial_multiplication", "simple_integration"))
+_FUNCTIONS = r"exp|log|ln|sqrt|sin|cos|tan|cot|sec|csc|asin|acos|atan|sinh|cosh|tanh|Abs|pi|E"
+_FORMULA = re.compile(rf"(?:\s|[-+*/^(),]|\d+(?:\.\d+)?|(?:{_FUNCTIONS})(?![A-Za-z_])|[A-Za-z](?![A-Za-z_]))*")
 
 
 def score(request: dict[str, Any]) -> float | None:
@@ -41,6 +38,11 @@ def score(request: dict[str, Any]) -> float | None:
     """
     import reasoning_gym
 
+    if request["dataset"] in _FORMULAS and not _FORMULA.fullmatch(request["answer"]):
+        return 0.0
+    for name in _LITERAL:
+        # A global of that name comes before the builtin.
+        vars(import_module(f"reasoning_gym.{name}"))["eval"] = ast.literal_eval
     index, entry = int(request["index"]), request["entry"]
     source = reasoning_gym.create_dataset(
         request["dataset"], seed=int(request["seed"]), size=index + 1, **request["config"]

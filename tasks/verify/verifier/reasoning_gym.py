@@ -51,11 +51,20 @@ class ReasoningGym(Verifier, frozen=True, kw_only=True):
     def judge(self, task: Task, completion: str, ctx: "Context") -> Judgement:
         """Extracts the answer and scores it in a helper process."""
         spec = _spec(task)
-        answer = _answer(completion, str(spec.entry.get("answer")))
-        if not answer:
+        answers = _answers(completion, str(spec.entry.get("answer")))
+        if not answers:
             return unparsable("no_answer")
-        if len(answer) > _LONGEST:
-            return unparsable("too_long", {"characters": len(answer)})
+        if len(answers[0]) > _LONGEST:
+            return unparsable("too_long", {"characters": len(answers[0])})
+        tried = []
+        for answer in answers:
+            tried.append(self._score(spec, answer))
+            if tried[-1].kind is VerdictKind.PASS:
+                return tried[-1]
+        # What was extracted is what the verdict speaks of; the whole text may only have earned a little more.
+        return max(tried, key=lambda found: found.reward or 0.0)
+
+    def _score(self, spec: Spec, answer: str) -> Judgement:
         evidence: dict[str, Any] = {"answer": answer[:300], "dataset": spec.dataset}
         request = {**msgspec.to_builtins(spec), "answer": answer}
         try:
@@ -76,18 +85,21 @@ class ReasoningGym(Verifier, frozen=True, kw_only=True):
         return {"empty": "", "nonsense": "<answer>xyzzy plugh</answer>", "none": "<answer>None</answer>"}
 
 
-def _answer(completion: str, gold: str) -> str:
-    """Only the kind of the expected answer (number or text) matters here, never its value."""
+def _answers(completion: str, gold: str) -> list[str]:
+    """What to score: the extracted answer and, for answers that are no numbers, the whole text (a grid, a list).
+
+    Only the kind of the expected answer (number or text) matters here, never its value.
+    """
     answer = final_answer(completion)
-    if is_number(gold) and not is_number(answer):
-        return stated_number(answer) or answer
-    return answer.rstrip(".") if is_number(gold) else answer
+    if is_number(gold):
+        found = answer.rstrip(".") if is_number(answer) else stated_number(answer) or answer.rstrip(".")
+        return [found] if found else []
+    whole = completion.strip()
+    return [each for each in dict.fromkeys((answer, whole)) if each and (each == answer or len(each) <= _LONGEST)]
 
 
 def _spec(task: Task) -> Spec:
     spec = spec_of(task, Spec)
     if spec.dataset in gym.MISBEHAVING:
         raise RecordError("bad_scorer", f"the scorer of {spec.dataset} cannot be relied on")
-    if spec.dataset in gym.EVALUATING:
-        raise RecordError("unsafe_scorer", f"the scorer of {spec.dataset} evaluates the answer as code")
     return spec

@@ -18,6 +18,11 @@ from tasks.verify.verifier.reasoning_gym import ReasoningGym
 EVERY = 95
 
 
+def plain(value: Any) -> Any:
+    """Numbers of numpy and whatever else JSON lacks."""
+    return value.item() if hasattr(value, "item") else str(value)
+
+
 def made(dataset: str, index: int = 0, **config: Any) -> Task:
     import reasoning_gym
 
@@ -27,7 +32,7 @@ def made(dataset: str, index: int = 0, **config: Any) -> Task:
         "config": config,
         "seed": 5,
         "index": index,
-        "entry": json.loads(msgspec.json.encode(entry)),
+        "entry": json.loads(msgspec.json.encode(entry, enc_hook=plain)),
     }
     return Task(
         id=dataset, kind="arithmetic", prompt=(), gold=str(entry["answer"]),
@@ -74,8 +79,55 @@ def test_data_sets_whose_scorer_misbehaves_are_refused(bare: Context, dataset: s
 def test_the_lists_name_real_data_sets() -> None:
     from reasoning_gym.factory import DATASETS
 
-    assert set(DATASETS) >= gym.MISBEHAVING | gym.EVALUATING
+    assert set(DATASETS) >= gym.MISBEHAVING
     assert len(set(DATASETS) - gym.MISBEHAVING) == EVERY
+
+
+HOSTILE = [
+    "entry['answer']",
+    "oracle_answer",
+    "metadata['valid_answers'][0]",
+    "[x for x in [oracle_answer]][0]",
+    "__import__('os').system('touch /tmp/owned')",
+    "(1).__class__.__mro__[1].__subclasses__()",
+    "sin.__class__",
+    "Symbol('x')",
+    "lambda: 1",
+    "x.func",
+    "'a'*9",
+    "9**9**9**9",
+]
+
+
+@pytest.mark.parametrize("dataset", ["string_insertion", "n_queens", "spiral_matrix", "simple_integration"])
+def test_scorers_that_evaluate_the_answer_get_no_code(bare: Context, dataset: str) -> None:
+    task = made(dataset)
+    for answer in HOSTILE:
+        verdict = ReasoningGym(timeout_s=5).score(task, f"<answer>{answer}</answer>", bare)
+        assert verdict.reward == 0.0, (answer, verdict)
+    assert ReasoningGym().score(task, str(task.gold), bare).reward == 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_every_data_set_knows_its_gold_from_a_wrong_answer(bare: Context) -> None:
+    """All 95: gold is 1, nothing else is, and nothing at all is unparsable."""
+    from reasoning_gym.factory import DATASETS
+
+    names = sorted(set(DATASETS) - gym.MISBEHAVING)
+    assert len(names) == EVERY
+    bad = {}
+    for name in names:
+        task = made(name, 1)
+        gold = ReasoningGym().score(task, str(task.gold), bare)
+        tagged = ReasoningGym().score(task, f"So it is\n<answer>{task.gold}</answer>", bare)
+        wrong = [ReasoningGym().score(task, text, bare) for text in ("xyzzy plugh", "None", "-987654321.5", "[]")]
+        nothing = ReasoningGym().score(task, " ", bare)
+        if gold.reward != 1.0 or tagged.reward != 1.0:
+            bad[name] = f"gold {gold.evidence_json} tagged {tagged.evidence_json}"
+        elif any(each.kind is VerdictKind.PASS for each in wrong) or nothing.kind is not VerdictKind.UNPARSABLE:
+            bad[name] = f"wrong {[each.evidence_json for each in wrong]}"
+    assert bad == {}
 
 
 def test_verdicts_do_not_depend_on_how_the_entry_was_stored(bare: Context) -> None:
