@@ -25,6 +25,7 @@ from schemas.rows import RunEvent
 from schemas.vocabulary import Stage
 from tasks.batch import BatchRef, BatchSummary, forget, register
 from tasks.context import Context
+from tasks.curate.explore import source_losses
 from tasks.emit.base import Exporter
 from tasks.operator import WorkingSet
 from tasks.recipe import entries, operator_of
@@ -86,6 +87,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     failed_share: float
     over_limit: bool
+    alarms: tuple[str, ...] = ()
 
 
 class Way:
@@ -141,7 +143,20 @@ class Way:
             shards=self.working.shards,
             seconds=time.monotonic() - self.started,
             failed_share=share,
+            alarms=self._alarms(),
             over_limit=any(r.n_in and r.n_dead / r.n_in > self.ctx.recipe.max_failed for r in self.reports),
+        )
+
+    def _alarms(self) -> tuple[str, ...]:
+        """A sentence per source that a selector emptied beyond what the recipe expects."""
+        most = self.ctx.recipe.max_source_loss
+        if most is None:
+            return ()
+        curated = range(len(entries(self.ctx.recipe, Stage.CURATE)))
+        prints = [operator_of(self.ctx.recipe, Stage.CURATE, entry).fingerprint(self.ctx) for entry in curated]
+        return tuple(
+            f"{loss.operator} dropped {loss.dropped} of {loss.n} from '{loss.dataset}', mostly {loss.reason}"
+            for loss in source_losses(self.ctx, prints, most)
         )
 
     def finish(self, *, publish: bool = True) -> Summary:

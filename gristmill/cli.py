@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from gristmill.commands import data, look, run, schedule, tools
+from gristmill.commands import data, explore, look, run, schedule, tools
 
 app = typer.Typer(
     name="gristmill",
@@ -18,7 +18,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     add_completion=False,
 )
-for group in (run, look, data, schedule, tools):
+for group in (run, look, data, explore, schedule, tools):
     group.add_to(app)
 
 

@@ -67,6 +67,8 @@ def print_summary(summary: "Summary") -> None:
         )
     else:
         out.print("model calls: none were needed")
+    for alarm in summary.alarms:
+        out.print(f"alarm: {alarm}", style="yellow", markup=False)
     for label, folder in summary.shards:
         out.print(f"shards: {label:<14}{folder}")
     out.print(f"run {summary.run_id} took {summary.seconds:.0f} s")

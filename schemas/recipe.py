@@ -21,7 +21,8 @@ class Budget(Base, frozen=True, kw_only=True):
 class Recipe(Base, frozen=True, kw_only=True):
     """A whole recipe. `teacher` is the default for entries that name none; `out` the folder for shards and checkpoints.
 
-    max_failed: the share (0 to 1) of planned items that may end as dead letters before the exit code is 3.
+    max_failed: the share (0 to 1) of an entry's planned items that may end as dead letters before the exit code is 3.
+    max_source_loss: the share (0 to 1) of a source's trajectories that one selector may drop before an alarm.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Recipe(Base, frozen=True, kw_only=True):
     description: str = ""
     out: str = ""
     max_failed: float = 0.05
+    max_source_loss: float | None = None
     budget: Budget = Budget()
     teacher: Entry | None = None
     synthesize: tuple[Entry, ...] = ()

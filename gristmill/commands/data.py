@@ -36,11 +36,11 @@ def add_to(app: typer.Typer) -> None:
 
 def import_(
     fmt: Annotated[
-        str, typer.Argument(metavar="FORMAT", help="An importer's id, or 'guess' (gristmill plugins normalize).")
+        str, typer.Argument(metavar="FORMAT", help="An importer's id, 'guess', or a file to guess it from.")
     ],
     paths: Annotated[
-        list[str], typer.Argument(metavar="PATH...", help="Files to read; a pattern in quotes is expanded.")
-    ],
+        list[str] | None, typer.Argument(metavar="PATH...", help="Files to read; a pattern in quotes is expanded.")
+    ] = None,
     dataset: Annotated[str, typer.Option("--dataset", help="Name of the dataset; default: the first file's.")] = "",
     licence: Annotated[str, typer.Option("--licence", help="Licence of the records, kept in their provenance.")] = "",
     option: Annotated[
@@ -53,15 +53,23 @@ def import_(
     import re
 
     from gristmill.output import err
+    from schemas.errors import UserError
     from tasks.recipe import parse_recipe
 
+    files = list(paths or [])
+    if Path(fmt).exists():
+        files, fmt = [fmt, *files], "guess"
+    if not files:
+        raise UserError(
+            "No file to import was named.", todo="gristmill import FORMAT PATH..., or gristmill import PATH"
+        )
     if fmt == "guess":
         from tasks.normalize.guess import guess
 
-        fmt, why = guess(Path(paths[0]))
+        fmt, why = guess(Path(files[0]))
         err.print(f"Reading as {fmt}: {why}")
-    name = dataset or re.sub(r"[^a-z0-9_-]+", "-", Path(paths[0]).stem.lower()).strip("-") or "import"
-    entry: dict[str, object] = {"use": fmt, "paths": [str(Path(path).resolve()) for path in paths], "dataset": name}
+    name = dataset or re.sub(r"[^a-z0-9_-]+", "-", Path(files[0]).stem.lower()).strip("-") or "import"
+    entry: dict[str, object] = {"use": fmt, "paths": [str(Path(path).resolve()) for path in files], "dataset": name}
     if licence:
         entry["licence"] = licence
     entry |= parse_options(option)

@@ -19,7 +19,8 @@ def add_to(app: typer.Typer) -> None:
 RunArgument = Annotated[str, typer.Argument(metavar="[RUN]", help="A run's id, or the start of one.")]
 
 
-def _open(lake: str) -> "Lake":
+def open_lake(lake: str) -> "Lake":
+    """The lake to look into; UserError when there is none."""
     from pathlib import Path
 
     from schemas.errors import UserError
@@ -54,7 +55,7 @@ def status(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption
     """List the runs of the lake, or show one of them entry by entry."""
     from gristmill.output import print_json, table
 
-    opened = _open(lake)
+    opened = open_lake(lake)
     if run:
         funnel(run, lake, as_json)
         return
@@ -86,7 +87,7 @@ def funnel(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption
     from gristmill.output import print_json
     from gristmill.summary import print_funnel
 
-    opened = _open(lake)
+    opened = open_lake(lake)
     rows = opened.sql("select * from funnel where run_id = ?", params=[_run_id(opened, run)]).to_pylist()
     if as_json:
         print_json(rows)
@@ -98,7 +99,7 @@ def failed(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption
     """List the dead letters of a run (default: of all runs): which item, where, why."""
     from gristmill.output import out, print_json, table
 
-    opened = _open(lake)
+    opened = open_lake(lake)
     where, params = ("where run_id = ?", [_run_id(opened, run)]) if run else ("", [])
     rows = opened.sql(
         "select stage, operator, source, position, reason, detail, retry, item_id from dead_letters "  # noqa: S608 - constant
@@ -130,7 +131,7 @@ def show(
     from gristmill.reading import print_task, print_trajectory
     from schemas.errors import UserError
 
-    opened = _open(lake)
+    opened = open_lake(lake)
     for relation in ("trajectories", "tasks"):
         found = opened.sql(f"select distinct id from {relation} where starts_with(id, ?)", params=[ref]).to_pylist()  # noqa: S608 - one of two constants
         if len(found) > 1:
@@ -162,7 +163,7 @@ def why(
     from gristmill.output import print_json, table
     from schemas.errors import UserError
 
-    opened = _open(lake)
+    opened = open_lake(lake)
     rows = opened.sql(
         "select distinct on (id) stage, operator, decision, reason, score, evidence_json, outputs, item_id, created_at "
         "from decisions "
@@ -206,5 +207,5 @@ def query(
     from gristmill.answers import write_answer
     from warehouse.query import query as ask
 
-    _open(lake).close()
+    open_lake(lake).close()
     write_answer(ask(lake, sql, at=snapshot), fmt, out)

@@ -1,0 +1,63 @@
+"""Try another threshold before deciding on one."""
+
+from typing import Annotated
+
+import typer
+
+from gristmill.options import JsonOption, LakeOption
+
+
+_SELECTOR = "near_duplicate"
+_LEVELS = [0.7, 0.8, 0.9]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Registers threshold."""
+    app.command()(threshold)
+
+
+def threshold(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset: the name of a recipe that has run.")],
+    selector: Annotated[str, typer.Option("--selector", help="near_duplicate, semantic or containment.")] = _SELECTOR,
+    levels: Annotated[list[float], typer.Option("--at", help="A threshold to try; may be repeated.")] = _LEVELS,
+    shown: Annotated[int, typer.Option("--show", min=0, help="How many of the least similar pairs to show.")] = 3,
+    lake: LakeOption = "lake",
+    as_json: JsonOption = False,
+) -> None:
+    """Show how many of a dataset's trajectories would go at each threshold, and the least similar pairs among them."""
+    from pathlib import Path
+
+    from flows.way import dataset
+    from gristmill.commands.look import open_lake
+    from gristmill.output import out, print_json
+    from schemas.errors import UserError
+    from schemas.vocabulary import Kind
+    from tasks.context import Context
+    from tasks.curate.base import SetSelector
+    from tasks.curate.explore import explore
+    from tasks.operator import select_ids
+    from tasks.registry import build
+
+    built = build(Kind.SELECTOR, {"use": selector})
+    if not isinstance(built, SetSelector):
+        raise UserError(f"The selector '{selector}' has no threshold.", "Known: near_duplicate, semantic, containment.")
+    opened = open_lake(lake)
+    recipe, working = dataset(opened, name)
+    ctx = Context(recipe, opened, "", Path(), Path())
+    try:
+        found = explore(ctx, built, select_ids("trajectory", working), levels, shown)
+    finally:
+        ctx.close()
+        opened.close()
+    if as_json:
+        print_json(found)
+        return
+    for level in found:
+        out.print(f"[bold]{selector} at {level.threshold}[/bold]: {level.dropped} of {level.n} would go")
+        for pair in level.pairs:
+            out.print(f"  {pair.score:.3f}  {pair.dropped[:12]} would go for {pair.kept[:12]}")
+            out.print(f"    - {_line(pair.dropped_text)}\n    + {_line(pair.kept_text)}", style="dim", markup=False)
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:160]
