@@ -16,10 +16,11 @@ from tasks.curate.view import View, prompt_text, view_text
 if TYPE_CHECKING:
     from warehouse.lake import Lake
 
-# chars, words: the length of the view. numbers: the hash of the numbers it names, sorted, repeats included.
+# chars, words: the length of the view. numbers: the hash of the numbers that it names and the operators before them,
+# in order: 4 - 9 is not 9 - 4.
 # prompt: the hash of what users asked, all zero when they asked nothing.
 FACTS = np.dtype([("chars", "<u4"), ("words", "<u4"), ("numbers", "V16"), ("prompt", "V16")])
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*|[-+*/%^×÷](?=\s*\(?\d)")
 
 
 def facts(lake: "Lake", refs: Sequence[str], view: View) -> Signatures:
@@ -29,7 +30,7 @@ def facts(lake: "Lake", refs: Sequence[str], view: View) -> Signatures:
         signed = []
         for trajectory in trajectories:
             text, prompt = view_text(trajectory, view), prompt_text(trajectory)
-            numbers = digest(" ".join(sorted(_NUMBER.findall(text))))
+            numbers = digest(" ".join(_NUMBER.findall(text)))
             asked = digest(prompt) if prompt else "0" * 32
             row = np.array((len(text), len(text.split()), bytes.fromhex(numbers), bytes.fromhex(asked)), FACTS)
             signed.append(Signed(digest(text), row.tobytes()))

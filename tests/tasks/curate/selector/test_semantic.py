@@ -35,13 +35,16 @@ def test_other_numbers_short_texts_and_groups_stay(bench, make):
     ids = bench.add(
         make("", "Add the 3 red apples to the 4 green ones in the basket"),
         make("", "Add the 3 red apples to the 5 green ones in the basket"),
+        make("Answer this arithmetic problem with a number only: 4 - 9", "see below"),
+        make("Answer this arithmetic problem with a number only: 9 - 4", "see below"),
+        make("Answer this arithmetic problem with a number only: 9 + 4", "see below"),
         make("", "yes"),
         make("", "yes", sample=1),
         make("", SAME[0], task="a", teacher="x"),
         make("", SAME[0], task="a", teacher="y"),
     )
     assert bench.kept(Semantic(threshold=0.8), ids) == ids
-    assert len(bench.kept(Semantic(threshold=0.8, values="compare", same_task="compare"), ids)) == 4
+    assert len(bench.kept(Semantic(threshold=0.8, values="compare", same_task="compare"), ids)) == 5
 
 
 def test_long_runs_with_one_beginning_are_not_the_same(bench, make):
