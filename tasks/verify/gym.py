@@ -26,6 +26,7 @@ MISBEHAVING = frozenset(
 _LITERAL = ("algorithmic.binary_matrix", "algorithmic.spiral_matrix", "algorithmic.string_insertion", "games.n_queens")
 # Their scorers hand the answer to sympy's parser, which evaluates it; only what is surely a formula gets there.
 _FORMULAS = frozenset(("intermediate_integration", "polynomial_multiplication", "simple_integration"))
+EVALUATING = _FORMULAS | {name.rpartition(".")[2] for name in _LITERAL}
 _FUNCTIONS = r"exp|log|ln|sqrt|sin|cos|tan|cot|sec|csc|asin|acos|atan|sinh|cosh|tanh|Abs|pi|E"
 _FORMULA = re.compile(rf"(?:\s|[-+*/^(),]|\d+(?:\.\d+)?|(?:{_FUNCTIONS})(?![A-Za-z_])|[A-Za-z](?![A-Za-z_]))*")
 
