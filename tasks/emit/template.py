@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from schemas.errors import RecordError, UserError
+from tasks.emit.jinja import render
 from tasks.emit.messages import Chat, Message
 
 _MARKS = re.compile(r"\{%-?\s*generation\s*-?%\}")
@@ -36,12 +37,12 @@ class ChatTemplate:
         spoken = [index for index, message in enumerate(chat.messages) if message["role"] == "assistant"]
         if not self.marked:
             return self._by_prefix(chat, spoken)
-        text, marks = self._jinja(chat.messages, chat.tools, marks=True)
+        text, marks = self._jinja(chat.messages, chat.tools)
         if len(marks) == len(spoken):
             said = [Said(*mark, message) for mark, message in zip(marks, spoken, strict=True)]
         else:
             said = self._by_place(chat, text, marks, spoken)
-        said = [Said(_after_prompt(text, one, self._prompt), one.end, one.message) for one in said]
+        said = [Said(_after_prompt(text, one, self.prompt), one.end, one.message) for one in said]
         for message in spoken:
             _complete(
                 "".join(text[one.start : one.end] for one in said if one.message == message), chat.messages[message]
@@ -64,26 +65,18 @@ class ChatTemplate:
         return list(zip(edges, [*edges[1:], _common(full, longer)], strict=True))
 
     def _text(self, messages: Sequence[Message], tools: list[Any] | None, *, prompt: bool = False) -> str:
-        return self._jinja(messages, tools, marks=False, prompt=prompt)[0]
+        return self._jinja(messages, tools, prompt=prompt)[0]
 
     def _jinja(
-        self, messages: Sequence[Message], tools: list[Any] | None, *, marks: bool, prompt: bool = False
+        self, messages: Sequence[Message], tools: list[Any] | None, *, prompt: bool = False
     ) -> tuple[str, list[tuple[int, int]]]:
-        from jinja2.exceptions import TemplateError
-        from transformers.utils.chat_template_utils import render_jinja_template
-
-        try:
-            texts, spans = render_jinja_template(
-                [list(messages)],
-                tools=tools,
-                chat_template=self.text,
-                return_assistant_tokens_mask=marks,
-                add_generation_prompt=prompt,
-                **self._special,
-            )
-        except (TemplateError, TypeError, KeyError, IndexError) as error:
-            raise RecordError("template_refuses", str(error)) from error
-        return texts[0], spans[0] if marks else []
+        values = {
+            "messages": [_named(message) for message in messages],
+            "tools": tools,
+            "documents": None,
+            "add_generation_prompt": prompt,
+        }
+        return render(self.text, {**self._special, **values})
 
     def _by_prefix(self, chat: Chat, spoken: Sequence[int]) -> tuple[str, list[Said]]:
         """Spans without marks: what the render gains by each assistant message after its generation prompt."""
@@ -113,7 +106,7 @@ class ChatTemplate:
         return said
 
     @cached_property
-    def _prompt(self) -> str:
+    def prompt(self) -> str:
         """What the template appends to ask for an answer, such as `<|im_start|>assistant` and a line feed."""
         plain, asked = self._text(_ASK, None), self._text(_ASK, None, prompt=True)
         return asked[_common(plain, asked) :]
@@ -146,6 +139,12 @@ def choose_template(tokenizer: Any) -> str:
         return get_training_chat_template(tokenizer) or own
     except ValueError:
         return own
+
+
+def _named(message: Message) -> Message:
+    """The message with its reasoning under every name by which templates read it."""
+    reasoning = message.get("reasoning_content")
+    return message if reasoning is None else {"thinking": reasoning, **message}
 
 
 def _complete(said: str, message: Message) -> None:

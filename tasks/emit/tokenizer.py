@@ -125,6 +125,10 @@ class ChatTokenizer:
         ids = iter(self._ids([entry for entry in rendered if not isinstance(entry, RecordError)]))
         return [entry if isinstance(entry, RecordError) else self._encoded(*entry, next(ids)) for entry in rendered]
 
+    def forget(self) -> None:
+        """Drops the remembered pieces of text."""
+        self._memo = {}
+
     def _ids(self, rendered: Sequence[tuple[str, list[Said]]]) -> list[Ids]:
         """The ids of each text. What rows share, system prompt and question, is tokenised once.
 
@@ -133,17 +137,18 @@ class ChatTokenizer:
         if self._opener is None:
             return [_array(found) for found in self._encode([text for text, _ in rendered])]
         cuts = [_cuts(text, said, self._opener) for text, said in rendered]
-        heads = {piece for pieces in cuts for piece in pieces[:-1]}
-        fresh = [piece for piece in heads if piece not in self._memo]
+        heads = dict.fromkeys(piece for pieces in cuts for piece in pieces[:-1])
+        known = {piece: ids for piece in heads if (ids := self._memo.get(piece)) is not None}
+        fresh = [piece for piece in heads if piece not in known]
         found = [_array(encoding) for encoding in self._encode([*fresh, *(pieces[-1] for pieces in cuts)])]
-        if len(self._memo) + len(fresh) > _MEMO:
-            self._memo.clear()
-            if len(fresh) < len(heads):
-                return self._ids(rendered)
-        self._memo.update(zip(fresh, found, strict=False))
+        made = dict(zip(fresh, found, strict=False))
+        if len(self._memo) + len(made) > _MEMO:
+            self._memo = {}
+        self._memo.update(made)
+        known.update(made)
         tails = found[len(fresh) :]
         return [
-            np.concatenate([*(self._memo[piece] for piece in pieces[:-1]), tail])
+            np.concatenate([*(known[piece] for piece in pieces[:-1]), tail])
             for pieces, tail in zip(cuts, tails, strict=True)
         ]
 
@@ -153,9 +158,24 @@ class ChatTokenizer:
 
     def _rendered(self, chat: Chat) -> tuple[str, list[Said]] | RecordError:
         try:
+            self._refuse_controls(chat)
             return self.template.render(chat)
         except RecordError as error:
             return error
+
+    def _refuse_controls(self, chat: Chat) -> None:
+        """RecordError when a text spells a token that opens or ends a turn: it would become one."""
+        for message in chat.messages:
+            calls = [call["function"]["arguments"] for call in message.get("tool_calls") or ()]
+            for text in (message.get("content") or "", message.get("reasoning_content") or "", *_texts(calls)):
+                for control in self._controls:
+                    if control in text:
+                        raise RecordError("control_token", f"a text holds {control}")
+
+    @cached_property
+    def _controls(self) -> tuple[str, ...]:
+        tokens = [str(self.backend.id_to_token(key)) for key in sorted(self.stop_ids)]
+        return tuple(dict.fromkeys([*tokens, *([self._opener] if self._opener else [])]))
 
     def _encoded(self, text: str, said: Sequence[Said], ids: Ids) -> Encoded | RecordError:
         try:
@@ -231,6 +251,15 @@ class ChatTokenizer:
         for added in made["added_tokens"]:
             lengths[added["id"]] = len(added["content"].encode())
         return lengths
+
+
+def _texts(value: Any) -> list[str]:
+    """Every string inside a JSON value."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        return [text for key, child in value.items() for text in (key, *_texts(child))]
+    return [text for child in value for text in _texts(child)] if isinstance(value, list) else []
 
 
 def _array(encoding: Any) -> Ids:

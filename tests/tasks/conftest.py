@@ -4,6 +4,7 @@ Nothing comes from a hub: the chat template is one of those that TRL ships.
 """
 
 import json
+import shutil
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -104,8 +105,17 @@ def given() -> SimpleNamespace:
     return SimpleNamespace(stamp=STAMP, **{each.__name__: each for each in builders})
 
 
+@pytest.fixture(scope="session")
+def blank_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty lake with every migration applied, to be copied: half a second less a test."""
+    folder = tmp_path_factory.mktemp("blank") / "lake"
+    Lake.open(folder).close()
+    return folder
+
+
 @pytest.fixture
-def lake(tmp_path: Path) -> Iterator[Lake]:
+def lake(blank_lake: Path, tmp_path: Path) -> Iterator[Lake]:
+    shutil.copytree(blank_lake, tmp_path / "lake")
     opened = Lake.open(tmp_path / "lake")
     yield opened
     opened.close()

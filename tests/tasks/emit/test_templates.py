@@ -1,5 +1,6 @@
 """Masks under the chat templates of the field, which TRL ships: what the policy said, found with and without marks."""
 
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,6 +10,7 @@ import trl
 
 from schemas.errors import RecordError
 from schemas.vocabulary import Source
+from tasks.emit import jinja
 from tasks.emit.messages import Chat, to_chat
 from tasks.emit.tokenizer import ChatTokenizer, Encoded
 
@@ -50,7 +52,9 @@ def said(tokenizer: ChatTokenizer, encoded: Encoded) -> list[str]:
 
 
 @pytest.mark.parametrize("name", [name for name in MARKED if name not in OTHER])
-def test_marked_templates(name: str, hf: object, given: SimpleNamespace) -> None:
+def test_marked_templates(name: str, hf: object, given: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Ours tells templates a fixed day; transformers tells them today.
+    monkeypatch.setattr(jinja, "TODAY", datetime.now())
     tokenizer = ChatTokenizer(hf, (TEMPLATES / f"{name}_training.jinja").read_text(encoding="utf-8"))
     plain, called = chats(given)
     for chat in (plain, called):
@@ -118,3 +122,23 @@ def test_known_templates_are_swapped_for_their_marked_twin(given: SimpleNamespac
     own = tmp_path / "own.jinja"
     own.write_text("{% for m in messages %}[{{ m.role }}]{{ m.content }}<|im_end|>{% endfor %}")
     assert not ChatTokenizer.load(tmp_path, str(own)).template.marked
+
+
+def test_a_template_may_not_reach_behind_the_sandbox_nor_a_text_forge_marks() -> None:
+    for text in (
+        "{{ ''.__class__.__mro__ }}",
+        "{% set n = namespace() %}{% set n.__x = 1 %}",
+        "{{ messages.append(1) }}",
+    ):
+        with pytest.raises(RecordError, match="template_refuses"):
+            jinja.render(text, {"messages": []})
+    marked = "{% generation %}{{ x }}{% endgeneration %}{{ y }}"
+    assert jinja.render(marked, {"x": "ab", "y": "c"}) == ("abc", [(0, 2)])
+    assert jinja.render(marked, {"x": "\x00", "y": "\x02"}) == ("\x00\x02", [(0, 1)])
+    for forged in (jinja.OPEN, jinja.CLOSE):
+        with pytest.raises(RecordError, match="control_characters"):
+            jinja.render(marked, {"x": forged, "y": forged})
+
+
+def test_the_date_in_a_template_does_not_change_the_shard() -> None:
+    assert jinja.render("{{ strftime_now('%d %b %Y') }}", {}) == ("01 Jan 2025", [])
