@@ -4,6 +4,7 @@ import os
 import queue
 import sys
 import tempfile
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,9 @@ from pathlib import Path
 from schemas.errors import FaultError, Unavailable
 from tasks.sandbox import bwrap, cgroup, interpreter, leases, seccomp
 from tasks.sandbox.jail import Ended, Jail, Slot
+from tasks.sandbox.packages import INSIDE as PACKAGES_INSIDE
+from tasks.sandbox.packages import Packages
+from tasks.sandbox.packages import prepare as prepare_packages
 from tasks.sandbox.protocol import Place, calls_request
 from tasks.sandbox.reading import read_calls
 from tasks.sandbox.results import Call, Limits, RunKind
@@ -34,6 +38,8 @@ class Backend:
     ) -> None:
         self.python, self.backend, self.mode, self._binary, self._lease = python, backend, mode, binary, lease
         self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._packages: dict[tuple[str, ...], Packages] = {}
         self._program = seccomp.program() if mode != "unsafe" else b""
         self._slots: queue.SimpleQueue[Slot] = queue.SimpleQueue()
         self._all = slots
@@ -88,33 +94,59 @@ class Backend:
         finally:
             self._slots.put(slot)
 
-    def _command(self, slot: Slot, limits: Limits, seccomp_fd: int, info_fd: int) -> list[str]:
+    def packages(self, names: tuple[str, ...]) -> Packages | None:
+        """The copied packages, made once; None for no names."""
+        if not names:
+            return None
+        with self._lock:
+            if names not in self._packages:
+                self._packages[names] = prepare_packages(state_dir(), names)
+            return self._packages[names]
+
+    def _command(
+        self, slot: Slot, limits: Limits, seccomp_fd: int, info_fd: int, packages: Packages | None
+    ) -> list[str]:
         if self.mode == "unsafe":
             return [self.python.python, *_FLAGS, self.python.runner]
-        outer = bwrap.argv(self._binary, self.python.root, limits, slot.uid, seccomp_fd, info_fd)
+        root = packages.root if packages else None
+        outer = bwrap.argv(self._binary, self.python.root, limits, slot.uid, seccomp_fd, info_fd, root)
         return [*outer, self.python.python, *_FLAGS, self.python.runner]
 
     @contextmanager
-    def _place(self, slot: Slot) -> Iterator[Place]:
+    def _place(self, slot: Slot, packages: Packages | None) -> Iterator[Place]:
         """The folder that the runner works in: the jail's own /tmp, or without a jail one that is removed after."""
         if self.mode != "unsafe":
-            yield Place(own_uid=slot.uid is not None)
+            yield Place(own_uid=slot.uid is not None, packages=PACKAGES_INSIDE if packages else "")
         else:
             with tempfile.TemporaryDirectory(prefix="gristmill-unsafe-") as folder:
-                yield Place(folder, contained=False)
+                yield Place(folder, contained=False, packages=str(packages.root) if packages else "")
 
     def run(
-        self, request: Callable[[Place], bytes], limits: Limits, load_s: float, span_s: float, frame_limit: int
+        self,
+        request: Callable[[Place], bytes],
+        limits: Limits,
+        load_s: float,
+        span_s: float,
+        frame_limit: int,
+        names: tuple[str, ...] = (),
     ) -> Ended:
         """One jail. Once more when it could not even start: that is never the candidate's doing.
 
-        request: makes the request, given where the runner works.
+        request: makes the request, given where the runner works. names: the packages that the code may import.
         """
-        with self._slot() as slot, self._place(slot) as place:
+        packages = self.packages(names)
+        with self._slot() as slot, self._place(slot, packages) as place:
+
+            def command(seccomp_fd: int, info_fd: int) -> list[str]:
+                return self._command(slot, limits, seccomp_fd, info_fd, packages)
+
             for _ in range(2):
-                if slot.group is not None:
-                    slot.group.limit(limits)
-                jail = Jail(slot, limits, lambda code, info: self._command(slot, limits, code, info), self._program)
+                try:
+                    if slot.group is not None:
+                        slot.group.limit(limits)
+                except OSError as error:
+                    raise Unavailable("sandbox", f"The limits of a cgroup could not be set: {error}") from error
+                jail = Jail(slot, limits, command, self._program)
                 ended = jail.run(request(place), lambda loaded: span_s if loaded else load_s, frame_limit)
                 if ended.started:
                     break

@@ -100,7 +100,15 @@ def find(state: Path) -> Bwrap:
     raise Unavailable("sandbox", f"No bubblewrap of version 0.8 or newer was found. {_FIX}")
 
 
-def argv(bwrap: str, root: Path, limits: Limits, uid: int | None, seccomp_fd: int, info_fd: int) -> list[str]:
+def argv(
+    bwrap: str,
+    root: Path,
+    limits: Limits,
+    uid: int | None,
+    seccomp_fd: int,
+    info_fd: int,
+    packages: Path | None = None,
+) -> list[str]:
     """The command up to the program to run: for root setpriv to the slot's own `uid`, then bwrap.
 
     The whole is started with an empty environment: clearing it only inside would leave it readable in /proc. There
@@ -115,10 +123,16 @@ def argv(bwrap: str, root: Path, limits: Limits, uid: int | None, seccomp_fd: in
     command += ["--ro-bind", str(root), "/"]
     for device in ("null", "zero", "urandom", "random"):
         command += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
+    if packages is not None:
+        command += ["--ro-bind", str(packages), "/opt/env"]
     command += ["--size", str(limits.disk_mb << 20), "--tmpfs", "/tmp", "--remount-ro", "/"]  # noqa: S108
     command += ["--seccomp", str(seccomp_fd), "--info-fd", str(info_fd), "--chdir", "/"]
     # LD_BIND_NOW: what is linked before the first fork is not linked again in every fork.
     inside = {"LD_LIBRARY_PATH": "/opt/python/lib", "LD_BIND_NOW": "1", "HOME": "/work", "LANG": "C.UTF-8"}
+    if packages is not None:
+        # A pool of threads for each core would use up the limits before anything is computed.
+        inside |= {"LD_LIBRARY_PATH": "/opt/python/lib:/opt/env/.libs", "OMP_NUM_THREADS": "1"}
+        inside |= {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     for name, value in {**inside, "PYTHONHASHSEED": str(limits.hash_seed)}.items():
         command += ["--setenv", name, value]
     return command

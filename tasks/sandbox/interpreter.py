@@ -20,7 +20,7 @@ from schemas.errors import Unavailable
 from schemas.ids import content_id
 from schemas.trajectory import Base
 
-_LAYOUT = 1
+_LAYOUT = 2
 _LEFT_OUT = frozenset(
     ("site-packages", "dist-packages", "test", "tests", "idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3")
 )
@@ -36,7 +36,7 @@ class Interpreter(Base, frozen=True):
     version: str
 
 
-def _needed(binaries: Iterable[Path]) -> dict[str, Path]:
+def needed(binaries: Iterable[Path]) -> dict[str, Path]:
     """Soname → file of every shared library that the binaries load, as the dynamic loader itself lists them."""
     found: dict[str, Path] = {}
     listing = subprocess.run(
@@ -67,13 +67,13 @@ def _copy(target: Path, binary: Path, stdlib: Path) -> None:
     shutil.copy2(binary, home / "bin" / "python3")
     shutil.copytree(stdlib, library, ignore=_skip, symlinks=False)
     modules = list((library / "lib-dynload").glob("*.so"))
-    needed = _needed([binary, *modules])
+    libraries = needed([binary, *modules])
     for extra in ("libgcc_s.so.1",):
         # glibc loads it at run time, when a thread is cancelled.
-        for known in list(needed.values()):
+        for known in list(libraries.values()):
             if known.name.startswith("libc.so") and (known.parent / extra).exists():
-                needed.setdefault(extra, known.parent / extra)
-    for name, source in needed.items():
+                libraries.setdefault(extra, known.parent / extra)
+    for name, source in libraries.items():
         place = target / name.lstrip("/") if name.startswith("/") else home / "lib" / name
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(source, place)
@@ -87,7 +87,7 @@ def _copy(target: Path, binary: Path, stdlib: Path) -> None:
     py_compile.compile(
         str(Path(__file__).with_name("runner.py")), cfile=str(home / "runner.pyc"), dfile="runner.py", doraise=True
     )
-    for folder in ("dev", "tmp", "proc"):
+    for folder in ("dev", "tmp", "proc", "opt/env"):
         (target / folder).mkdir()
     for device in ("null", "zero", "urandom", "random"):
         (target / "dev" / device).touch()

@@ -21,11 +21,15 @@ INSIDE = "/tmp"  # noqa: S108
 
 
 class Place(NamedTuple):
-    """Where a runner works: its folder, whether it has a user id of its own, whether there is a jail around it."""
+    """Where a runner works: its folder, whether it has a user id of its own, whether there is a jail around it.
+
+    packages: a folder of declared packages on its module path, "" for none.
+    """
 
     folder: str = INSIDE
     own_uid: bool = False
     contained: bool = True
+    packages: str = ""
 
 
 class Forged(Exception):
@@ -53,6 +57,7 @@ def _request(limits: Limits, code: str, files: Mapping[str, str | bytes] | None,
         "wall": float(limits.wall_s),
         "cpu": cpu_seconds(limits),
         "limits": table(limits, own_uid=place.own_uid) if place.contained else [],
+        "packages": place.packages,
         "folder": f"{place.folder}/work",
     }
 

@@ -356,6 +356,8 @@ def _main() -> None:
         posix.mkdir(request["folder"])
         posix.chdir(request["folder"])
         sys.path.insert(0, request["folder"])
+        if request["packages"]:
+            sys.path.append(request["packages"])
         _write_files(request["files"])
     (_script if request["mode"] == "script" else _calls)(fd, request)
 

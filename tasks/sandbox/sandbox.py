@@ -55,9 +55,10 @@ class Sandbox:
         """cgroup, watchdog or unsafe."""
         return self._box.mode
 
-    def version(self) -> str:
-        """Interpreter and backend, for the keys of verdicts; the same wherever code would run the same."""
-        return f"{self._box.python.version}/{self._box.backend}"
+    def version(self, packages: Sequence[str] = ()) -> str:
+        """Interpreter, packages and backend, for the keys of verdicts; the same wherever code would run the same."""
+        found = self._box.packages(tuple(packages))
+        return "/".join([self._box.python.version, *([found.version] if found else []), self._box.backend])
 
     def close(self) -> None:
         """Ends the service and removes its cgroups and its lease."""
@@ -71,9 +72,11 @@ class Sandbox:
         *,
         files: Mapping[str, str | bytes] | None = None,
         stop_on_timeout: bool = True,
+        packages: Sequence[str] = (),
     ) -> CallResults:
         """Loads `code` once in a fresh jail and runs each call in a fork of it.
 
+        packages: what the code may import besides the standard library, such as ("numpy==2.4.0",).
         stop_on_timeout: after a call that ran out of time the rest is skipped. Raises UserError for inputs that are
         not JSON data; trouble of the surroundings is a result of kind infrastructure.
         """
@@ -82,7 +85,7 @@ class Sandbox:
             return calls_request(code, calls, limits, files, place, stop_on_timeout=stop_on_timeout)
 
         span = min(limits.total_s, limits.wall_s * (len(calls) + 1) + _GRACE_S)
-        ended = self._box.run(request, limits, limits.wall_s, span, (limits.value_kb << 10) + 4096)
+        ended = self._box.run(request, limits, limits.wall_s, span, (limits.value_kb << 10) + 4096, tuple(packages))
         return read_calls(ended, len(calls), limits, self.mode)
 
     def run_python(
@@ -93,6 +96,7 @@ class Sandbox:
         files: Mapping[str, str | bytes] | None = None,
         limits: Limits = DEFAULT,
         collect: bool = False,
+        packages: Sequence[str] = (),
     ) -> RunResult:
         """Runs `code` as a script with `stdin`, in a working folder that holds `files`.
 
@@ -104,5 +108,5 @@ class Sandbox:
             return script_request(code, stdin, limits, files, place, collect=most)
 
         span = min(limits.total_s, limits.wall_s + _GRACE_S + (10.0 if collect else 0.0))
-        ended = self._box.run(request, limits, span, span, (limits.file_mb << 20) + 4096)
+        ended = self._box.run(request, limits, span, span, (limits.file_mb << 20) + 4096, tuple(packages))
         return read_script(ended, limits, self.mode)

@@ -43,6 +43,7 @@ class Spec(Base, frozen=True):
     check: str = "check"
     prefix: str = ""
     timeout_s: float | None = None
+    packages: list[str] = []
 
 
 class AssertTests(Verifier, frozen=True, kw_only=True):
@@ -66,7 +67,7 @@ class AssertTests(Verifier, frozen=True, kw_only=True):
         limits = Limits(
             wall_s=spec.timeout_s or self.timeout_s, cpu_s=self.cpu_s, memory_mb=self.memory_mb, value_kb=4096
         )
-        evidence: dict[str, Any] = {"code_sha": digest(code), "sandbox": ctx.sandbox.version()}
+        evidence: dict[str, Any] = {"code_sha": digest(code), "sandbox": ctx.sandbox.version(spec.packages)}
         wanted = _calls_of(spec, ctx, limits)
         known: dict[str, list[Any]] = {}
         worst: CallResult | None = None
@@ -132,7 +133,7 @@ def _tests(spec: Spec, call: Call, ctx: "Context", limits: Limits) -> CallResult
     body = "    pass\n" if _open_ended(spec.prefix) else ""
     # What stands in for the candidate is defined last: names of the tests' own must not take its place.
     code = f"{spec.prefix}\n{body}{spec.test}\n{_plain()}"
-    result = ctx.sandbox.call_functions(code, [call], limits).results[0]
+    result = ctx.sandbox.call_functions(code, [call], limits, packages=spec.packages).results[0]
     if result.kind is RunKind.INFRASTRUCTURE:
         raise Unavailable(result.reason, result.detail)
     return result
@@ -146,7 +147,7 @@ def _open_ended(prefix: str) -> bool:
 
 def _candidate(spec: Spec, code: str, payloads: list[Any], ctx: "Context", limits: Limits) -> tuple[CallResult, ...]:
     calls = [Call(entry="_gm_call", args=[payload, spec.entry]) for payload in payloads]
-    return ctx.sandbox.call_functions(f"{code}\n\n{_plain()}", calls, limits).results
+    return ctx.sandbox.call_functions(f"{code}\n\n{_plain()}", calls, limits, packages=spec.packages).results
 
 
 _walked: dict[str, list[Any]] = {}

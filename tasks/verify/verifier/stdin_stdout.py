@@ -47,6 +47,7 @@ class Spec(Base, frozen=True):
     timeout_s: float | None = None
     cpu_s: float | None = None
     memory_mb: int | None = None
+    packages: list[str] = []
 
 
 class StdinStdout(Verifier, frozen=True, kw_only=True):
@@ -95,10 +96,10 @@ class StdinStdout(Verifier, frozen=True, kw_only=True):
             "tests": len(spec.tests),
             "code_sha": digest(code),
             "mode": ctx.sandbox.mode,
-            "sandbox": ctx.sandbox.version(),
+            "sandbox": ctx.sandbox.version(spec.packages),
         }
         for index, test in enumerate(spec.tests):
-            ran = ctx.sandbox.run_python(code, stdin=test.stdin, limits=limits)
+            ran = ctx.sandbox.run_python(code, stdin=test.stdin, limits=limits, packages=spec.packages)
             if ran.kind is RunKind.INFRASTRUCTURE:
                 return infrastructure(ran.reason, ran.detail)
             right = ran.kind is RunKind.OK and same_output(spec, test.expected, ran.stdout)

@@ -3,7 +3,7 @@
 A task's specification (JSON):
 
     {"entry": "add", "tests": [{"args": [1, 2], "expected": 3}, {"args": [1], "kwargs": {"b": 2}, "expected": 3}],
-     "tolerance": 1e-6, "timeout_s": 5, "cpu_s": 5, "memory_mb": 512, "unordered": false}
+     "tolerance": 1e-6, "timeout_s": 5, "cpu_s": 5, "memory_mb": 512, "unordered": false, "packages": ["numpy"]}
 
 Only arguments go into the jail; JSON values come out; the comparison happens here (trust: outside).
 """
@@ -62,6 +62,7 @@ class Spec(Base, frozen=True):
     timeout_s: float | None = None
     cpu_s: float | None = None
     memory_mb: int | None = None
+    packages: list[str] = []
 
 
 class UnitTests(Verifier, frozen=True, kw_only=True):
@@ -116,8 +117,8 @@ class UnitTests(Verifier, frozen=True, kw_only=True):
             hash_seed=hash_seed,
         )
         calls = [Call(entry=spec.entry, args=test.args, kwargs=test.kwargs) for test in spec.tests]
-        ran = ctx.sandbox.call_functions(code, calls, limits)
-        return self._weigh(spec, code, ran, ctx.sandbox.version())
+        ran = ctx.sandbox.call_functions(code, calls, limits, packages=spec.packages)
+        return self._weigh(spec, code, ran, ctx.sandbox.version(spec.packages))
 
     def _weigh(self, spec: Spec, code: str, ran: CallResults, version: str) -> Judgement:
         if ran.kind is RunKind.INFRASTRUCTURE:
