@@ -14,13 +14,13 @@ from tasks.synthesize.rewrite import split_prompt
 from tasks.synthesize.synthesizer.rephrase_qa import accept, task_names
 
 REPHRASE = {"use": "rephrase_qa"}
-NAMES = ["add", "is_even", "square", "double", "celsius_to_fahrenheit"]
+NAMES = ["add", "is_even", "square", "text_length", "celsius_to_fahrenheit"]
 ANSWERS = {
     "Return the sum of two whole numbers a and b.": "Here is the rewritten task:\n\nAdd two whole numbers a and b "
     "together and hand back the total.",
     "Return True if the number n is even, otherwise False.": "Return True if n is an even number, otherwise False.",
     "Return the square of the number n.": "Take n to the power of 2.",
-    "Return the number n times 2.": "Knock on the 2 doors of house n and go home.",
+    "Return the number of characters in the string text.": "Read the text to your neighbours and go home.",
 }
 
 
