@@ -6,7 +6,6 @@ import typer
 
 from gristmill.options import JsonOption, LakeOption
 
-
 _SELECTOR = "near_duplicate"
 _LEVELS = [0.7, 0.8, 0.9]
 
