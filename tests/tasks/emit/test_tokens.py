@@ -18,6 +18,7 @@ from schemas.ids import content_id
 from schemas.rows import StepLabel, TokenSpan
 from schemas.trajectory import ToolCall, ToolResult, Trajectory, text_part
 from schemas.vocabulary import Source
+from tasks.client.token_identity import tokenizer_sha256
 from tasks.context import Context
 from tasks.emit.audit import audit, main
 from tasks.emit.exporter.tokens import TokensExporter
@@ -344,6 +345,11 @@ def test_segments_that_run_past_a_turn_are_found(
     agents[0]["end"] = agents[1]["end"]
     assert any("runs past the end" in fault for fault in spoken_faults(row, tokenizer))
     assert spoken_faults({**row, "segments": []}, tokenizer)
+
+
+def test_the_loaded_tokenizer_and_its_file_have_the_same_identity(tokenizer: ChatTokenizer, folder: Path) -> None:
+    # Whoever samples hashes the file, we hash what was loaded: sampled ids are taken only when both agree.
+    assert tokenizer.identity["sha256"] == tokenizer_sha256((folder / "tokenizer.json").read_text(encoding="utf-8"))
 
 
 def test_the_tokenizers_content_not_its_path_is_the_fingerprint(
