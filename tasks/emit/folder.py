@@ -21,7 +21,7 @@ def staged(target: Path) -> Iterator[Path]:
     """
     refuse_foreign(target)
     target.parent.mkdir(parents=True, exist_ok=True)
-    _sweep(target)
+    sweep(target)
     stage = target.parent / f".{target.name}.tmp-{os.getpid()}"
     shutil.rmtree(stage, ignore_errors=True)
     try:
@@ -69,8 +69,8 @@ def _replace(stage: Path, target: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _sweep(target: Path) -> None:
-    """Removes what a killed process left: temporary folders whose process is gone."""
+def sweep(target: Path) -> None:
+    """Removes what a killed process left beside `target`: temporary folders whose process is gone."""
     for path in target.parent.glob(f".{target.name}.*-*"):
         owner = path.name.rpartition("-")[2]
         if owner.isdigit() and int(owner) != os.getpid() and not Path(f"/proc/{owner}").exists():

@@ -19,6 +19,7 @@ from schemas.ids import content_id
 from schemas.trajectory import Base
 from schemas.vocabulary import Kind, Scope, Stage
 from tasks.context import Context
+from tasks.emit.folder import sweep
 from tasks.emit.manifest import MANIFEST, differences, manifest_sha256, read_manifest
 from tasks.emit.model_folder import model_folder, model_identity
 from tasks.operator import Effect, Item, Operator, Plan, Result, Unit, WorkingSet, keep
@@ -156,6 +157,7 @@ class Trainer(Operator, frozen=True, kw_only=True):
         """Trains on `shards` into `target`: written beside it, then renamed; the report is written last."""
         if target.exists() and not (target / REPORT).is_file():
             raise UserError(f"'{target}' exists and is no checkpoint of ours.", todo="Name another folder.")
+        sweep(target)
         stage = target.parent / f".{target.name}.tmp-{os.getpid()}"
         shutil.rmtree(stage, ignore_errors=True)
         started = time.monotonic()

@@ -1,6 +1,12 @@
 """Messages and tools for SFT: loaded as written, nothing merged, what cannot be said left out with a reason."""
 
 import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +16,7 @@ import datasets
 import msgspec
 import pytest
 
-from schemas.errors import UserError
+from schemas.errors import Unavailable, UserError
 from schemas.ids import content_id
 from schemas.rows import StepLabel
 from schemas.trajectory import Part, Provenance, Trajectory
@@ -198,4 +204,42 @@ def test_a_folder_with_other_files_is_refused(lake: Lake, given: SimpleNamespace
     with pytest.raises(UserError, match=r"thesis\.txt"):
         emit(TrlSft(), put(lake, given, given.chat("q", "a")), ctx)
     assert (ctx.out / "trl_sft" / "thesis.txt").read_text() == "mine"
+    assert sorted(path.name for path in ctx.out.iterdir()) == ["trl_sft"]
+
+
+def test_what_a_killed_process_left_is_swept(lake: Lake, given: SimpleNamespace, make_context: Make) -> None:
+    ctx = make_context()
+    gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    left = ctx.out / f".trl_sft.tmp-{int(gone.stdout)}"
+    (left / "data").mkdir(parents=True)
+    other = ctx.out / f".trl_sft.tmp-{os.getppid()}"
+    other.mkdir()
+    emit(TrlSft(), put(lake, given, given.chat("q", "a")), ctx)
+    assert not left.exists()
+    assert other.exists()
+    assert sorted(path.name for path in ctx.out.iterdir()) == [other.name, "trl_sft"]
+
+
+def test_a_full_disk_leaves_the_items_pending_and_the_old_folder_whole(
+    lake: Lake, given: SimpleNamespace, make_context: Make
+) -> None:
+    ctx = make_context()
+    inputs = put(lake, given, given.chat("q", "a"))
+    emit(TrlSft(), inputs, ctx)
+    before = read_manifest(ctx.out / "trl_sft")
+    noise = random.Random(0).randbytes(1_000_000).hex()
+    more = WorkingSet(trajectories=(*inputs.trajectories, *put(lake, given, given.chat("q", noise)).trajectories))
+    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before_signal = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    exporter = TrlSft()
+    items = exporter.plan(more, ctx).items
+    resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, -1))
+    try:
+        with pytest.raises(Unavailable, match="disk"):
+            exporter.write(items, ctx, ctx.out / "trl_sft")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, -1))
+        signal.signal(signal.SIGXFSZ, before_signal)
+    assert read_manifest(ctx.out / "trl_sft") == before
+    assert differences(ctx.out / "trl_sft", before) == []
     assert sorted(path.name for path in ctx.out.iterdir()) == ["trl_sft"]
