@@ -17,7 +17,7 @@ from schemas.trajectory import Trajectory
 from warehouse.lake import Lake
 
 # Trajectories decoded at a time: a few MB of text, whatever the size of the set.
-CHUNK = 512
+CHUNK = 2048
 
 
 class Signed(NamedTuple):
@@ -47,30 +47,52 @@ Make = Callable[[Sequence[Trajectory]], Sequence[Signed]]
 
 
 def signatures(lake: Lake, refs: Sequence[str], kind: str, dtype: np.dtype[Any], make: Make) -> Signatures:
-    """Signatures of a fixed layout `dtype`, see `raw_signatures`."""
-    found = raw_signatures(lake, refs, kind, make)
-    return Signatures(found.text_hashes, np.frombuffer(b"".join(found.values), dtype), found.rows)
+    """Signatures of a fixed layout `dtype`: read where the lake has them, else made with `make`, a chunk at a time."""
+    values = np.zeros(len(refs), dtype)
+
+    def put(places: Sequence[int], raw: Sequence[bytes]) -> None:
+        values[list(places)] = np.frombuffer(b"".join(raw), dtype)
+
+    hashes, rows = _read_or_make(lake, refs, kind, make, put)
+    return Signatures(hashes, values, rows)
 
 
 def raw_signatures(lake: Lake, refs: Sequence[str], kind: str, make: Make) -> RawSignatures:
-    """Reads the signatures of `kind` and makes the missing ones with `make`, a chunk of trajectories at a time."""
+    """The same for signatures whose bytes have no fixed length."""
+    values = [b""] * len(refs)
+
+    def put(places: Sequence[int], raw: Sequence[bytes]) -> None:
+        for place, one in zip(places, raw, strict=True):
+            values[place] = one
+
+    hashes, rows = _read_or_make(lake, refs, kind, make, put)
+    return RawSignatures(hashes, values, rows)
+
+
+def _read_or_make(
+    lake: Lake, refs: Sequence[str], kind: str, make: Make, put: Callable[[Sequence[int], Sequence[bytes]], None]
+) -> tuple[list[str], pa.Table | None]:
+    place = {ref: number for number, ref in enumerate(refs)}
+    hashes: list[str | None] = [None] * len(refs)
     known = lake.sql(
         'select item_id, text_hash, "values" from signatures where kind = ? and item_id in (select id from ids)',
         ids=refs,
         params=[kind],
     )
-    found: dict[str, Signed] = {}
     for batch in known.to_batches():
-        for ref, text_hash, raw in zip(*(batch.column(i).to_pylist() for i in range(3)), strict=True):
-            found[ref] = Signed(text_hash, raw)
+        ids, found, raw = (batch.column(number).to_pylist() for number in range(3))
+        places = [place[ref] for ref in ids]
+        put(places, raw)
+        for number, text_hash in zip(places, found, strict=True):
+            hashes[number] = text_hash
     tables = []
-    for chunk, trajectories in in_chunks(lake, [ref for ref in refs if ref not in found]):
+    for chunk, trajectories in in_chunks(lake, [ref for ref in refs if hashes[place[ref]] is None]):
         signed = make(trajectories)
-        found.update(zip(chunk, signed, strict=True))
+        put([place[ref] for ref in chunk], [one.values for one in signed])
+        for ref, one in zip(chunk, signed, strict=True):
+            hashes[place[ref]] = one.text_hash
         tables.append(_table(chunk, kind, signed))
-    ordered = [found[ref] for ref in refs]
-    rows = pa.concat_tables(tables) if tables else None
-    return RawSignatures([one.text_hash for one in ordered], [one.values for one in ordered], rows)
+    return [text_hash or "" for text_hash in hashes], pa.concat_tables(tables) if tables else None
 
 
 def in_chunks(lake: Lake, refs: Sequence[str]) -> Iterator[tuple[Sequence[str], list[Trajectory]]]:
