@@ -44,6 +44,15 @@ def sql_text(text: str) -> str | None:
     return text.strip() if _QUERY.match(text) else None
 
 
+def diff_text(text: str) -> str | None:
+    """The unified diff of an answer: its blocks fenced as diff or patch, else the text from the first header on."""
+    blocks = [found[3] for found in _FENCE.finditer(text) if found[2].lower() in ("diff", "patch")]
+    if blocks:
+        return "".join(blocks)
+    start = text.find("--- ")
+    return text[start:] if start == 0 or (start > 0 and text[start - 1] == "\n") else None
+
+
 def defines(code: str, name: str) -> bool:
     """Whether the code seems to define `name` (a function, class or variable) at its top level."""
     plain = re.escape(name.split(".", maxsplit=1)[0])

@@ -1,0 +1,169 @@
+"""Judges a patch to a repository by the repository's own tests (fail-to-pass and pass-to-pass).
+
+A task's specification (JSON):
+
+    {"files": {"pkg/a.py": "…"}, "tests": {"tests/test_a.py": "…"}, "runner": "pytest", "packages": ["pytest"],
+     "fail_to_pass": ["tests/test_a.py::test_x"], "pass_to_pass": ["tests/test_a.py::test_y"],
+     "protected": ["data/*"]}
+
+The answer is a unified diff. Test runner and candidate share a process here, so "passed" is a message that the
+candidate could write: the verdict's trust is `inside`. What makes that hard: every test id runs in a fresh jail, tests and
+configuration are pristine and a patch may not touch them, exactly the expected ids must pass, exit codes mean
+nothing, and canaries that must fail are mixed in: one that passes makes the verdict refused.
+"""
+
+import fnmatch
+import secrets
+import sys
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from schemas.errors import RecordError
+from schemas.ids import digest
+from schemas.task import Task
+from schemas.trajectory import Base
+from schemas.vocabulary import Trust, VerdictKind
+from tasks.sandbox.results import Call, CallResult, Limits, RunKind
+from tasks.verify import canary, patch
+from tasks.verify.base import Judgement, Verifier, infrastructure, spec_of
+from tasks.verify.extract import diff_text
+
+if TYPE_CHECKING:
+    from tasks.context import Context
+
+_KINDS = {
+    RunKind.TIMEOUT: VerdictKind.TIMEOUT,
+    RunKind.CPU: VerdictKind.TIMEOUT,
+    RunKind.MEMORY: VerdictKind.MEMORY,
+    RunKind.REFUSED: VerdictKind.REFUSED,
+}
+# What decides how tests run, or runs before them.
+_PROTECTED = (
+    "test_*.py", "*_test.py", "tests/*", "test/*", "*/tests/*", "*/test/*", "conftest.py", "*/conftest.py",
+    "pytest.ini", "tox.ini", "setup.cfg", "setup.py", "pyproject.toml", "noxfile.py", "sitecustomize.py", "usercustomize.py", "*.pth",
+    "*.pyc", "*.so", ".*", "*/.*",
+)  # fmt: skip
+_RUNNERS = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "py")
+
+
+class Spec(Base, frozen=True):
+    """The repository, its pristine tests, and which test ids must pass after the patch."""
+
+    files: dict[str, str]
+    tests: dict[str, str]
+    fail_to_pass: list[str]
+    pass_to_pass: list[str] = []
+    runner: Literal["pytest", "unittest"] = "pytest"
+    packages: list[str] = []
+    protected: list[str] = []
+    timeout_s: float | None = None
+
+
+class RepoTests(Verifier, frozen=True, kw_only=True):
+    """Applies the patch and runs every expected test, each in its own jail, with canaries among them.
+
+    canaries: how many tests that must fail are mixed in. timeout_s, cpu_s, memory_mb: limits of one test.
+    """
+
+    canaries: int = 2
+    timeout_s: float = 60.0
+    cpu_s: float = 30.0
+    memory_mb: int = 1024
+
+    def judge(self, task: Task, completion: str, ctx: "Context") -> Judgement:
+        """Refuses patches to protected files, then runs the tests until one fails."""
+        spec = spec_of(task, Spec)
+        expected = [*spec.fail_to_pass, *spec.pass_to_pass]
+        if not spec.fail_to_pass or not spec.tests:
+            raise RecordError("bad_spec", "repo_tests: tests and fail_to_pass are needed")
+        text = diff_text(completion)
+        evidence: dict[str, Any] = {"sandbox": ctx.sandbox.version(spec.packages), "expected": len(expected)}
+        try:
+            changes = patch.parse(text or "")
+            touched = sorted({path for change in changes for path in (change.before, change.after) if path})
+            bad = [path for path in touched if protected(path, spec)]
+            if bad:
+                return _judged(VerdictKind.REFUSED, "protected_file", {**evidence, "files": bad[:10]})
+            files = patch.apply(spec.files, changes)
+        except patch.PatchError as error:
+            kind = VerdictKind.FAIL if error.reason == "does_not_apply" else VerdictKind.UNPARSABLE
+            return _judged(kind, error.reason, {**evidence, "detail": error.detail})
+        evidence["patch_sha"] = digest(text or "")
+        tests, planted = canary.plant(spec.tests, expected, spec.runner, self.canaries)
+        order = list(expected)
+        for each in planted:
+            order.insert(secrets.randbelow(len(order) + 1), each)
+        passed: list[str] = []
+        for test_id in order:
+            found = self._run(spec, {**files, **tests}, test_id, ctx)
+            if found.kind is RunKind.INFRASTRUCTURE:
+                return infrastructure(found.reason, found.detail)
+            good = found.kind is RunKind.OK and found.value == "passed"
+            if test_id in planted:
+                if good or found.kind is RunKind.REFUSED:
+                    return _judged(VerdictKind.REFUSED, "canary_passed", {**evidence, "passed": len(passed)})
+                continue
+            if not good:
+                kind = _KINDS.get(found.kind, VerdictKind.FAIL)
+                reason = str(found.value) if found.kind is RunKind.OK else found.reason
+                at = {"test": test_id, "passed": len(passed), "detail": found.detail}
+                return _judged(kind, f"test_{reason}"[:60], {**evidence, **at})
+            passed.append(test_id)
+        return _judged(VerdictKind.PASS, "pass", {**evidence, "passed": len(passed), "canaries": len(planted)})
+
+    def cheats(self, task: Task) -> Mapping[str, str]:
+        """Nothing, edits of tests and start-up files, and a source file that ends the process."""
+        spec = spec_of(task, Spec)
+        cheats = {
+            "empty": "",
+            "start_up": _new_file("sitecustomize.py", "import os"),
+            "shadow": _new_file("pytest.py", ""),
+        }
+        test = next(iter(spec.tests))
+        cheats["edit_tests"] = _new_file(test, "def test_nothing(): pass")
+        for path, content in spec.files.items():
+            if path.endswith(".py") and content and not protected(path, spec):
+                cheats["exit"] = _first_line(path, content, "__import__('os')._exit(0)")
+                break
+        return cheats
+
+    def _run(self, spec: Spec, files: dict[str, str], test_id: str, ctx: "Context") -> CallResult:
+        limits = Limits(
+            wall_s=spec.timeout_s or self.timeout_s, cpu_s=self.cpu_s, memory_mb=self.memory_mb, output_kb=1024
+        )
+        call = Call(entry="run", args=[test_id, spec.runner])
+        ran = ctx.sandbox.call_functions(_driver(), [call], limits, files=files, packages=spec.packages)
+        return ran.results[0]
+
+
+def protected(path: str, spec: Spec) -> bool:
+    """Whether a patch to `path` could decide how the tests run: tests, configuration, shadowed modules."""
+    top = path.partition("/")[0].removesuffix(".py")
+    if path not in spec.files and (top in sys.stdlib_module_names or top in _RUNNERS):
+        return True
+    patterns = (*_PROTECTED, *spec.protected)
+    return (
+        path in spec.tests
+        or any(fnmatch.fnmatchcase(path, each) for each in patterns)
+        or any(fnmatch.fnmatchcase(path.rpartition("/")[2], each) for each in patterns if "/" not in each)
+    )
+
+
+@lru_cache(maxsize=1)
+def _driver() -> str:
+    return Path(__file__).parent.parent.joinpath("repo_driver.py").read_text(encoding="utf-8")
+
+
+def _judged(kind: VerdictKind, reason: str, evidence: Mapping[str, Any]) -> Judgement:
+    return Judgement(kind, 1.0 if kind is VerdictKind.PASS else 0.0, reason, evidence, Trust.INSIDE)
+
+
+def _new_file(path: str, line: str) -> str:
+    return f"```diff\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+{line}\n```"
+
+
+def _first_line(path: str, content: str, line: str) -> str:
+    first = content.splitlines()[0]
+    return f"```diff\n--- a/{path}\n+++ b/{path}\n@@ -1 +1,2 @@\n+{line}\n {first}\n```"
