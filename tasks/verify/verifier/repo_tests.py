@@ -7,9 +7,9 @@ A task's specification (JSON):
      "protected": ["data/*"]}
 
 The answer is a unified diff. Test runner and candidate share a process here, so "passed" is a message that the
-candidate could write: the verdict's trust is `inside`. What makes that hard: every test id runs in a fresh jail, tests and
-configuration are pristine and a patch may not touch them, exactly the expected ids must pass, exit codes mean
-nothing, and canaries that must fail are mixed in: one that passes makes the verdict refused.
+candidate could write: the verdict's trust is `inside`. What makes that hard: every test id runs in a fresh jail,
+tests and configuration are pristine and a patch may not touch them, exactly the expected ids must pass, exit codes
+mean nothing, and canaries that must fail are mixed in: one that passes makes the verdict refused.
 """
 
 import fnmatch
@@ -41,10 +41,10 @@ _KINDS = {
 }
 # What decides how tests run, or runs before them.
 _PROTECTED = (
-    "test_*.py", "*_test.py", "tests/*", "test/*", "*/tests/*", "*/test/*", "conftest.py", "*/conftest.py",
-    "pytest.ini", "tox.ini", "setup.cfg", "setup.py", "pyproject.toml", "noxfile.py", "sitecustomize.py", "usercustomize.py", "*.pth",
-    "*.pyc", "*.so", ".*", "*/.*",
-)  # fmt: skip
+    *("test_*.py", "*_test.py", "tests/*", "test/*", "*/tests/*", "*/test/*", "conftest.py", "*/conftest.py"),
+    *("pytest.ini", "tox.ini", "setup.cfg", "setup.py", "pyproject.toml", "noxfile.py"),
+    *("sitecustomize.py", "usercustomize.py", "*.pth", "*.pyc", "*.so", ".*", "*/.*"),
+)
 _RUNNERS = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "py")
 
 
