@@ -12,25 +12,34 @@ from numpy.typing import NDArray
 from schemas.vocabulary import VerdictKind
 from warehouse.lake import Lake
 
-KeepPolicy = Literal["best_verdict", "shortest", "longest", "first"]
+KeepPolicy = Literal["best_verdict", "shortest", "longest", "first", "newest"]
 # How trajectories of one task compare: like all others; not with those of other teachers; not at all.
 SameTask = Literal["compare", "spare_teachers", "spare"]
 
 
 class Standing(NamedTuple):
-    """`passed`: 1 with a passing verdict, 0 without any verdict, -1 with failing ones only."""
+    """`passed`: 1 with a passing verdict, 0 without any verdict, -1 with failing ones only.
+
+    at: the last time that a step names, as text; "" unless it was asked for.
+    """
 
     task_id: str | None
     teacher: str
     passed: int = 0
     reward: float = 0.0
+    at: str = ""
 
 
-def standings(lake: Lake, refs: Sequence[str]) -> dict[str, Standing]:
-    """The standing of each trajectory. The teacher is the policy's, else its model, else the source's data set."""
+def standings(lake: Lake, refs: Sequence[str], policy: KeepPolicy | None = None) -> dict[str, Standing]:
+    """The standing of each trajectory, with its time where the policy is `newest`.
+
+    The teacher is the policy's, else its model, else the source's data set.
+    """
+    # The steps are the bulk of a row: they are read only for the policy that needs their times.
+    at = "list_max(list_transform(steps, lambda s: s.timestamp))" if policy == "newest" else "null"
     rows = lake.sql(
-        "select id, task_id, coalesce(policy.teacher, policy.model, provenance.dataset, '') as teacher "
-        "from trajectories where id in (select id from ids)",
+        "select id, task_id, coalesce(policy.teacher, policy.model, provenance.dataset, '') as teacher, "  # noqa: S608
+        f"coalesce({at}, '') as at from trajectories where id in (select id from ids)",
         ids=refs,
     ).to_pylist()
     passed: dict[str, int] = {}
@@ -41,7 +50,9 @@ def standings(lake: Lake, refs: Sequence[str]) -> dict[str, Standing]:
         passed[ref] = max(passed.get(ref, -1), 1 if good else -1)
         reward[ref] = max(reward.get(ref, 0.0), row["reward"] or 0.0)
     return {
-        row["id"]: Standing(row["task_id"], row["teacher"], passed.get(row["id"], 0), reward.get(row["id"], 0.0))
+        row["id"]: Standing(
+            row["task_id"], row["teacher"], passed.get(row["id"], 0), reward.get(row["id"], 0.0), row["at"]
+        )
         for row in rows
     }
 
@@ -66,8 +77,12 @@ def ranking(
 ) -> NDArray[np.int64]:
     """The numbers of `refs`, the one most worth keeping first; ties fall to the smaller id.
 
-    best_verdict: passed before unverified before failed, then the higher reward, then the shorter text.
+    best_verdict: passed before unverified before failed, then the higher reward, then the shorter text. newest: by
+    the last time that a step names (see `standings`), those without one last.
     """
+    if policy == "newest":
+        by_id = sorted(range(len(refs)), key=refs.__getitem__)
+        return np.array(sorted(by_id, key=lambda i: known[refs[i]].at, reverse=True), np.int64)
 
     def key(i: int) -> tuple[float, float, int, str]:
         ref, length = refs[i], lengths[i]

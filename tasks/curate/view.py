@@ -5,20 +5,28 @@ context belongs to another trajectory, and what the environment answers follows 
 what was asked and what the agent did: its words, and its tool calls with their arguments.
 """
 
+import re
 from typing import Literal
 
 from schemas.trajectory import Step, Trajectory, text_of
 from schemas.vocabulary import Source
 
-View = Literal["whole", "actions", "prompt", "answer"]
+View = Literal["whole", "actions", "prompt", "answer", "patch"]
+
+_PATCH = re.compile(r"^(?:diff --git .*|--- (?:a/|/dev/null).*)\n(?:.*\n?)*", re.MULTILINE)
+# Of a patch, the files and the changed lines; hashes and line numbers differ between equal changes.
+_PATCH_LINE = re.compile(r"^(?:(?:\+\+\+|---) .*|[+-].*)$", re.MULTILINE)
 
 
 def view_text(trajectory: Trajectory, view: View) -> str:
     """One view of a trajectory.
 
     whole: prompt and actions; actions: all the agent did; prompt: what users asked; answer: the last words of the
-    agent.
+    agent; patch: the files and changed lines of the last unified diff that it wrote or a tool showed, and all the
+    agent did where there is no diff.
     """
+    if view == "patch":
+        return patch_text(trajectory) or actions_text(trajectory)
     if view == "prompt":
         return prompt_text(trajectory)
     if view == "actions":
@@ -43,6 +51,17 @@ def answer_text(trajectory: Trajectory) -> str:
     for step in reversed(own_steps(trajectory)):
         if step.source is Source.AGENT and text_of(step.content).strip():
             return text_of(step.content)
+    return ""
+
+
+def patch_text(trajectory: Trajectory) -> str:
+    """The files and changed lines of the last unified diff; "" without one."""
+    for step in reversed(own_steps(trajectory)):
+        texts = [text_of(step.content), *(call.arguments for call in step.tool_calls)]
+        for text in reversed([*texts, *(text_of(result.content) for result in step.results)]):
+            found = _PATCH.search(text)
+            if found:
+                return "\n".join(_PATCH_LINE.findall(found.group()))
     return ""
 
 

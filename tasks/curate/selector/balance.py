@@ -23,7 +23,7 @@ class Balance(SetSelector, frozen=True, kw_only=True):
     thinking, steps (in powers of two).
     quota: how many of each cell stay; 0 for as many as the smallest cell has.
     expect: cells that must be there, as tables of values; a missing one is reported while the stage runs.
-    keep: which ones stay: best_verdict, shortest, longest, first (smallest id).
+    keep: which ones stay: best_verdict, shortest, longest, newest, first (smallest id).
     """
 
     columns: tuple[Column, ...] = ("task_kind", "teacher")
@@ -46,7 +46,7 @@ class Balance(SetSelector, frozen=True, kw_only=True):
             if sizes[cell] < quota:
                 ctx.say(f"balance: the cell {cell_name(self.columns, cell)} has {sizes[cell]} of {quota}")
         told = facts(ctx.lake, refs, "whole")
-        order = ranking(self.keep, refs, told.values["chars"].tolist(), standings(ctx.lake, refs))
+        order = ranking(self.keep, refs, told.values["chars"].tolist(), standings(ctx.lake, refs, self.keep))
         taken: Counter[tuple[str, ...]] = Counter()
         choices = [Choice(True)] * len(refs)
         for number in order.tolist():

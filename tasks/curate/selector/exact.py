@@ -24,10 +24,10 @@ class Exact(SetSelector, frozen=True, kw_only=True):
     `view`, and, unless `teachers` is "together", the teacher: the same answer to different tasks stays, and the
     same task by other teachers is a group, not a duplicate.
 
-    view: what is compared: whole, actions, answer, prompt.
+    view: what is compared: whole, actions, answer, prompt, patch.
     normalise: `raw` bytes; `light` ignores line ends, trailing spaces and the composition of letters; `strong`
     also case and all runs of white space (indentation included).
-    keep: which one stays: best_verdict, shortest, longest, first (smallest id).
+    keep: which one stays: best_verdict, shortest, longest, newest, first (smallest id).
     """
 
     view: View = "actions"
@@ -58,7 +58,7 @@ class Exact(SetSelector, frozen=True, kw_only=True):
             return signed
 
         found = signatures(ctx.lake, refs, f"exact/1/{self.view}/{self.normalise}", layout, make)
-        known = standings(ctx.lake, refs)
+        known = standings(ctx.lake, refs, self.keep)
         keys = [
             self._key(known[ref], text_hash, prompt)
             for ref, text_hash, prompt in zip(refs, found.text_hashes, found.values["prompt"].tolist(), strict=True)

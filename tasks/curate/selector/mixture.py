@@ -22,7 +22,7 @@ class Mixture(SetSelector, frozen=True, kw_only=True):
     {arithmetic = 1, code = 3}; weights need not sum to 1. A part that is missing leaves nothing: an error says so.
     size: how many in all; 0 for as many as there can be. Parts are whole numbers: what rounding leaves over goes
     to the largest remainders, names breaking ties.
-    keep: which ones stay: best_verdict, shortest, longest, first (smallest id).
+    keep: which ones stay: best_verdict, shortest, longest, newest, first (smallest id).
     """
 
     ratios: dict[str, float]
@@ -40,7 +40,7 @@ class Mixture(SetSelector, frozen=True, kw_only=True):
         values = [cell[0] for cell in cells(ctx.lake, refs, (self.column,))]
         parts = self._parts(Counter(values))
         told = facts(ctx.lake, refs, "whole")
-        order = ranking(self.keep, refs, told.values["chars"].tolist(), standings(ctx.lake, refs))
+        order = ranking(self.keep, refs, told.values["chars"].tolist(), standings(ctx.lake, refs, self.keep))
         taken: Counter[str] = Counter()
         choices = [Choice(True)] * len(refs)
         for number in order.tolist():

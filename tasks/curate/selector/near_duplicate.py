@@ -22,8 +22,8 @@ class NearDuplicate(SetSelector, frozen=True, kw_only=True):
     than the window are compared exactly, and within their task only.
 
     threshold: least Jaccard similarity of a duplicate. window: words in a shingle.
-    view: what is compared: whole (prompt and actions), actions, answer, prompt.
-    keep: which one stays: best_verdict, shortest, longest, first (smallest id).
+    view: what is compared: whole (prompt and actions), actions, answer, prompt, patch.
+    keep: which one stays: best_verdict, shortest, longest, newest, first (smallest id).
     same_task: `compare` trajectories of one task (its id, or the text of the prompt) like all others;
     `spare_teachers` leaves those of other teachers alone, since they are a group; `spare` leaves all of them alone.
     across_tasks: whether trajectories of different tasks are compared.
@@ -50,7 +50,7 @@ class NearDuplicate(SetSelector, frozen=True, kw_only=True):
         from tasks.curate.similarity.minhash import decide
         from tasks.curate.sketches import shingles, sketches
 
-        known = standings(ctx.lake, refs)
+        known = standings(ctx.lake, refs, self.keep)
         found = sketches(ctx.lake, refs, self.view, self.window, known)
         matches = decide(
             found.sketches,

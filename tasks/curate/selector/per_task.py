@@ -23,7 +23,7 @@ class PerTask(SetSelector, frozen=True, kw_only=True):
 
     easy: how many of a task that always passes stay. hard: how many of a task that never does; in between the
     quota follows the pass rate and is rounded up. A task nobody judged has the quota `hard`.
-    keep: which ones stay: best_verdict, shortest, longest, first (smallest id).
+    keep: which ones stay: best_verdict, shortest, longest, newest, first (smallest id).
     """
 
     easy: Annotated[int, Meta(ge=0)] = 4
@@ -49,7 +49,7 @@ class PerTask(SetSelector, frozen=True, kw_only=True):
     def run(self, items: Sequence[Item], ctx: "Context") -> Result:
         """The best of each task up to its quota; trajectories without any task, not even a prompt, are one task."""
         refs = [item.ref for item in items]
-        known = standings(ctx.lake, refs)
+        known = standings(ctx.lake, refs, self.keep)
         told = facts(ctx.lake, refs, "whole")
         task = task_codes([known[ref] for ref in refs], told.values["prompt"].tolist()).tolist()
         taken: Counter[int] = Counter()

@@ -20,8 +20,8 @@ class Semantic(SetSelector, frozen=True, kw_only=True):
     Embeddings are made once an item: another threshold reads them again.
 
     threshold: least cosine similarity of a duplicate.
-    view: what is compared: whole (prompt and actions), actions, answer, prompt.
-    keep: which one stays: best_verdict, shortest, longest, first (smallest id); lengths count in characters.
+    view: what is compared: whole (prompt and actions), actions, answer, prompt, patch.
+    keep: which one stays: best_verdict, shortest, longest, newest, first (smallest id); lengths count in characters.
     same_task, across_tasks: as in `near_duplicate`.
     values: `spare` two texts that name other numbers, which embeddings hardly tell apart; or `compare` them.
     min_words: shorter texts are kept and not compared; a vector says too little about them.
@@ -48,7 +48,7 @@ class Semantic(SetSelector, frozen=True, kw_only=True):
         from tasks.curate.similarity.cosine import greedy_cosine
         from tasks.curate.similarity.embed import embeddings
 
-        known = standings(ctx.lake, refs)
+        known = standings(ctx.lake, refs, self.keep)
         told = facts(ctx.lake, refs, self.view)
         task = task_codes([known[ref] for ref in refs], told.values["prompt"].tolist())
         teacher, numbers = [known[ref].teacher for ref in refs], told.values["numbers"].tolist()

@@ -20,7 +20,7 @@ class TokenBudget(SetSelector, frozen=True, kw_only=True):
     A trajectory that does not fit is dropped and a later, shorter one may still fit.
 
     tokens: the budget. per_word: tokens a word of prompt and actions (an estimate; emit counts exactly).
-    order: who comes first: random (by the recipe's seed and the id), best_verdict, shortest, longest, first.
+    order: who comes first: random (by the recipe's seed and the id), best_verdict, shortest, longest, newest, first.
     """
 
     tokens: Annotated[int, Meta(ge=0)]
@@ -40,7 +40,8 @@ class TokenBudget(SetSelector, frozen=True, kw_only=True):
             seed = ctx.recipe.seed
             order = sorted(range(len(refs)), key=lambda number: (seed_for(seed, "budget", refs[number]), refs[number]))
         else:
-            order = ranking(self.order, refs, told.values["chars"].tolist(), standings(ctx.lake, refs)).tolist()
+            known = standings(ctx.lake, refs, self.order)
+            order = ranking(self.order, refs, told.values["chars"].tolist(), known).tolist()
         spent = 0
         choices = [Choice(True)] * len(refs)
         for number in order:
