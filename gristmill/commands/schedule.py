@@ -45,10 +45,14 @@ def serve(
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many refreshes may run at once.")] = 1,
 ) -> None:
     """Run the deployed refreshes of this lake on their schedules, until stopped."""
+    import os
+
     from gristmill.output import err
     from gristmill.prefect_server import server
     from gristmill.surroundings import prepare
 
+    # Nobody watches a schedule's runs: they say what they do.
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "INFO")
     prepare(lake)
     with server(scheduler=True) as api:
         from flows.deployment import serve as serve_deployments
