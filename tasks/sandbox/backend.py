@@ -55,20 +55,20 @@ class Backend:
         name = f"gristmill-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         names = [f"{name}-{number}" for number in range(slots)]
         lease = leases.acquire(state, slots, [name] if watchdog else names, python.root)
-        groups = [None if watchdog else cgroup.make(each) for each in names]
-        if None in groups:
-            for group in groups:
-                if group is not None:
-                    group.remove()
-            groups = [None] * slots
-        uids = lease.held.uids
-        every = [Slot(number, uids[number] if uids else None, groups[number]) for number in range(slots)]
-        mode = "watchdog" if groups[0] is None else "cgroup"
-        box = cls(every, python, f"bubblewrap-{binary.version}", mode, binary.path, lease)
         try:
+            groups = [None if watchdog else cgroup.make(each) for each in names]
+            if None in groups:
+                for group in groups:
+                    if group is not None:
+                        group.remove()
+                groups = [None] * slots
+            uids = lease.held.uids
+            every = [Slot(number, uids[number] if uids else None, groups[number]) for number in range(slots)]
+            mode = "watchdog" if groups[0] is None else "cgroup"
+            box = cls(every, python, f"bubblewrap-{binary.version}", mode, binary.path, lease)
             box.prove()
         except BaseException:
-            box.close()
+            lease.release()
             raise
         return box
 

@@ -10,9 +10,11 @@ An infrastructure error is no judgement: it has no reward, and the stage leaves 
 
 import math
 import os
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -161,8 +163,12 @@ class Verifier(Operator, frozen=True, kw_only=True):
         return Result(outcomes=tuple(outcomes), rows={"verdicts": rows}, dead=tuple(letters), pending=tuple(pending))
 
     def _judge_all(self, pairs: Sequence[tuple[Task, str]], ctx: "Context") -> list[Judgement | RecordError]:
-        keys = [(task.id, task.verifier.spec_json, completion) for task, completion in pairs]
-        todo = dict(zip(keys, pairs, strict=True))
+        mine = canonical_json(self.identity())
+        keys = [digest("\0".join((mine, task.id, task.verifier.spec_json, completion))) for task, completion in pairs]
+        with _lock:
+            memory = _judged.setdefault(ctx, {})
+            known = {key: memory[key] for key in keys if key in memory}
+        todo = {key: pair for key, pair in zip(keys, pairs, strict=True) if key not in known}
 
         def one(pair: tuple[Task, str]) -> Judgement | RecordError:
             try:
@@ -178,7 +184,12 @@ class Verifier(Operator, frozen=True, kw_only=True):
         else:
             with ThreadPoolExecutor(workers, thread_name_prefix="verify") as pool:
                 found = dict(zip(todo, pool.map(one, todo.values()), strict=True))
-        return [found[key] for key in keys]
+        with _lock:
+            if len(memory) + len(found) > _REMEMBERED:
+                memory.clear()
+            # Trouble of the surroundings is never remembered: the next run asks again.
+            memory.update({key: each for key, each in found.items() if _is_sure(each)})
+        return [known[key] if key in known else found[key] for key in keys]
 
 
 def spec_of(task: Task, shape: type[_S]) -> _S:
@@ -187,6 +198,16 @@ def spec_of(task: Task, shape: type[_S]) -> _S:
         return msgspec.json.decode(task.verifier.spec_json, type=shape)
     except msgspec.MsgspecError as error:
         raise RecordError("bad_spec", f"{task.verifier.use}: {error}") from error
+
+
+# What each run has judged: a small model says the same thing often, and a trainer asks again at every step.
+_judged: "WeakKeyDictionary[Context, dict[str, Judgement | RecordError]]" = WeakKeyDictionary()
+_lock = threading.Lock()
+_REMEMBERED = 20_000
+
+
+def _is_sure(found: Judgement | RecordError) -> bool:
+    return isinstance(found, RecordError) or found.kind is not VerdictKind.INFRASTRUCTURE
 
 
 def last_message(trajectory: Trajectory) -> str:

@@ -94,6 +94,19 @@ def test_equal_answers_are_judged_once_and_order_is_kept(bare: Context) -> None:
     assert verdicts[0] == verdicts[2]
 
 
+def test_a_run_remembers_what_it_has_judged(bare: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = [(task(memory_mb=300), GOOD)]
+    first = UnitTests().score_all(pairs, bare)
+
+    def never(*_: object) -> None:
+        raise AssertionError("judged again")
+
+    monkeypatch.setattr(UnitTests, "judge", never)
+    assert UnitTests().score_all(pairs, bare) == first
+    with pytest.raises(AssertionError, match="judged again"):
+        UnitTests(partial=True).score_all(pairs, bare)
+
+
 @pytest.mark.parametrize("spec", ["{}", "{", '{"entry": "f", "tests": []}', '{"entry": "f", "tests": [{"arg": 1}]}'])
 def test_a_specification_that_cannot_be_used_is_a_bad_record(bare: Context, spec: str) -> None:
     bad = Task(id="b", kind="code", prompt=(), verifier=VerifierSpec(use="unit_tests", spec_json=spec), gold=GOOD)
