@@ -229,7 +229,7 @@ class ModelClient:
         road = (teacher.endpoint(), teacher.model_id())
         if road not in self._roads:
             self._roads[road] = (Lane(f"{road[0]} {road[1]}", teacher.limits(), self._say), Breaker())
-        return Desk(teacher, *self._roads[road], self.purse, self._say)
+        return Desk(teacher, *self._roads[road], self.purse, _CacheNotes(self.cache), self._say)
 
     @staticmethod
     def _decoded(data: bytes) -> ModelReply:
@@ -237,6 +237,21 @@ class ModelClient:
             return _decode_reply(data)
         except msgspec.MsgspecError as error:
             raise FaultError(f"a recorded answer cannot be read: {error}") from error
+
+
+class _CacheNotes:
+    """Notes kept in the request cache; used from the threads of engines."""
+
+    def __init__(self, cache: RequestCache) -> None:
+        self._cache = cache
+
+    def get(self, key: str) -> bytes | None:
+        """See Notes."""
+        return self._cache.get(key)
+
+    def record(self, key: str, data: bytes) -> bytes:
+        """See Notes."""
+        return self._cache.record_many({key: data})[key]
 
 
 async def together(jobs: Iterable[Coroutine[Any, Any, None]]) -> None:

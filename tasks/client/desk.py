@@ -20,7 +20,7 @@ from tasks.client.request import (
     ModelReply,
     ModelRequest,
 )
-from tasks.client.teacher import AttemptFailed, Teacher
+from tasks.client.teacher import AttemptFailed, Notes, Teacher
 
 _BACKOFF_S, _BACKOFF_MAX_S = 0.5, 30.0
 
@@ -44,12 +44,12 @@ class Desk:
     """Transport and settings of one teacher; lane and breaker are shared per endpoint and model."""
 
     def __init__(
-        self, teacher: Teacher, lane: Lane, breaker: Breaker, purse: Purse, say: Callable[[str], None]
+        self, teacher: Teacher, lane: Lane, breaker: Breaker, purse: Purse, notes: Notes, say: Callable[[str], None]
     ) -> None:
         self.teacher, self.lane, self.breaker, self.purse, self._say = teacher, lane, breaker, purse, say
         self.endpoint, self.model, self.revision = teacher.endpoint(), teacher.model_id(), teacher.revision()
         self.extra, self.price, self.limits = dict(teacher.extra()), teacher.price(), teacher.limits()
-        self.transport = teacher.open()
+        self.transport = teacher.open(notes)
         self._told: set[Cause] = set()
 
     async def paid(self, request: ModelRequest, key: str) -> ModelReply:

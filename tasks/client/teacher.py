@@ -49,6 +49,18 @@ class Transport(Protocol):
         ...
 
 
+class Notes(Protocol):
+    """A durable place for short notes under hex keys; what was noted first under a key stays."""
+
+    def get(self, key: str) -> bytes | None:
+        """The note, or None."""
+        ...
+
+    def record(self, key: str, data: bytes) -> bytes:
+        """Notes `data` durably and gives the note that counts."""
+        ...
+
+
 class Price(NamedTuple):
     """US dollars per million tokens."""
 
@@ -112,7 +124,7 @@ class Teacher(Plugin, frozen=True, kw_only=True):
         """Fields added to every request's body; part of the cache key."""
         return {}
 
-    def open(self) -> Transport:
+    def open(self, notes: Notes) -> Transport:
         """A transport; called once per process and teacher, on the client's event loop."""
         raise NotImplementedError
 

@@ -15,7 +15,7 @@ from tasks.client.request import Cause, ModelReply, ModelRequest
 from tasks.client.teacher import Answer, AttemptFailed
 
 _QUIET_S, _QUIET_MAX_S = 0.02, 0.5
-_BATCH = 1024
+_BATCH = 50_000
 
 Deliver = Callable[[int, ModelReply | AttemptFailed], None]
 

@@ -7,7 +7,7 @@ their log-probabilities.
 from pathlib import Path
 from typing import ClassVar
 
-from tasks.client.teacher import Limits, Teacher, Transport
+from tasks.client.teacher import Limits, Notes, Teacher, Transport
 from tasks.rollout.engine.model_files import NAME, model_dir, prepare_model
 
 
@@ -42,7 +42,7 @@ class Local(Teacher, frozen=True, kw_only=True):
         """All that is asked at once makes one batch; a failure of the engine is not mended by asking again."""
         return Limits(parallel=self.parallel, attempts=2, adaptive=False)
 
-    def open(self) -> Transport:
+    def open(self, notes: Notes) -> Transport:
         """The engine; the model loads with the first batch."""
         from tasks.rollout.engine.batcher import EngineTransport
         from tasks.rollout.engine.local import LocalEngine

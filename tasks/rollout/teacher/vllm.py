@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tasks.client.teacher import Limits, Teacher, Transport
+from tasks.client.teacher import Limits, Notes, Teacher, Transport
 from tasks.client.token_identity import tokenizer_sha256
 from tasks.rollout.engine.model_files import NAME, model_dir, prepare_model
 
@@ -51,7 +51,7 @@ class Vllm(Teacher, frozen=True, kw_only=True):
         """All that is asked at once makes one batch; a child that died is started once more."""
         return Limits(parallel=self.parallel, attempts=2, adaptive=False)
 
-    def open(self) -> Transport:
+    def open(self, notes: Notes) -> Transport:
         """The engine; the child starts with the first batch (about 30 to 50 s)."""
         from tasks.rollout.engine.batcher import EngineTransport
         from tasks.rollout.engine.vllm_child import VllmEngine
