@@ -23,12 +23,9 @@ def export(name: str, fmt: str, out: str, lake: str = "lake", snapshot: int | No
     opened.close()
     folder = Path(out).expanduser().resolve()
     entry = {"use": fmt, "name": folder.name}
-    emitting = parse_recipe({**_head(msgspec.to_builtins(recipe)), "emit": [entry]}, f"export of {name}")
+    # The stages before stay in the recipe: lineage names them, and only their own labels and verdicts count.
+    whole = msgspec.to_builtins(recipe) | {"emit": [entry], "train": []}
+    emitting = parse_recipe(whole, f"export of {name}")
     with under_way(emitting, lake, out=str(folder.parent), working=working) as way:
         way.take(Stage.EMIT, emit)
         return way.finish(publish=False)
-
-
-def _head(recipe: dict[str, object]) -> dict[str, object]:
-    """The parts of a recipe that shape an export beside its entries."""
-    return {key: recipe[key] for key in ("name", "seed", "description")}

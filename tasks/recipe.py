@@ -64,7 +64,21 @@ def parse_recipe(raw: dict[str, Any], where: str = "recipe") -> Recipe:
     for stage in Stage:
         for index in range(len(entries(recipe, stage))):
             operator_of(recipe, stage, index)
+    for stage in (Stage.EMIT, Stage.TRAIN):
+        _refuse_same_names(recipe, stage, where)
     return recipe
+
+
+def _refuse_same_names(recipe: Recipe, stage: Stage, where: str) -> None:
+    """Two exporters, or two trainers, must not write to one folder."""
+    names = [str(entry.get("name") or entry["use"]) for entry in entries(recipe, stage)]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise UserError(
+            f"Two [[{stage.value}]] entries of {where} write to '{twice[0]}'.",
+            "An entry's folder is its name, or its plug-in's id.",
+            'Give one of them another name = "...".',
+        )
 
 
 def entries(recipe: Recipe, stage: Stage) -> tuple[dict[str, Any], ...]:

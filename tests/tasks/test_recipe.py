@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from schemas.errors import UserError
 from tasks.recipe import load_recipe, parse_recipe
 
@@ -42,6 +43,7 @@ def test_a_good_recipe_loads_and_set_overrides_it(tmp_path: Path) -> None:
         ('name = "a"\n[[synthesize]]\ncount = 1', "names no plug-in", "programs"),
         ('name = "a"\n[[synthesize]]\nuse = "programs"\nspeed = 1', "Unknown option 'speed'", "levels"),
         ('name = "a"\n[[synthesize]]\nuse = "programs"\nlevels = "x"', "does not fit", "levels"),
+        ('name = "a"\n[[emit]]\nuse = "adp"\n[[emit]]\nuse = "adp"', "write to 'adp'", "name"),
         ('name = "a"\n[teacher]\nuse = "psychic"', "Unknown teacher 'psychic'", "local"),
     ],
 )
