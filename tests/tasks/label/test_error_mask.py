@@ -8,7 +8,7 @@ from schemas.vocabulary import Source, Stage
 from tasks.calls import call_outcomes, looks_failed
 from tasks.operator import WorkingSet
 
-TRACE = "Traceback (most recent call last):\n  File \"<string>\", line 1\nZeroDivisionError: division by zero"
+TRACE = 'Traceback (most recent call last):\n  File "<string>", line 1\nZeroDivisionError: division by zero'
 
 
 def tool_step(number: int, *results: tuple[str, bool | None]) -> Step:

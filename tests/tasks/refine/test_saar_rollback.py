@@ -178,9 +178,7 @@ def test_thresholds_out_of_order_are_refused(run_entry: Callable[..., Any]) -> N
 
 
 def test_calls_keep_their_results_under_new_ids() -> None:
-    old = run(
-        "t", tool(1, FAILING, NAME_ERROR, True), tool(2, FIXED, "7\n", False), tool(3, "print(1)", "1\n", False)
-    )
+    old = run("t", tool(1, FAILING, NAME_ERROR, True), tool(2, FIXED, "7\n", False), tool(3, "print(1)", "1\n", False))
     refiner = SaarRollback()
     new = refiner.rolled_back(old, refiner.swaps(old))
     assert [call.id for step in new.steps for call in step.tool_calls] == ["s1c0", "s2c0"]
