@@ -16,13 +16,15 @@ from tasks.normalize.decoder.found import Decoded, Found, compact
 from tasks.normalize.decoder.openai_calls import calls_of
 from tasks.normalize.dialect import Dialect, Observed, decoder_of, observation_of, observed
 from tasks.normalize.draft import SOURCES, Draft, pair, weight_of
-from tasks.normalize.usage import number, usage_of
+from tasks.normalize.usage import number, unknown_usage, usage_of
 
 _REASONING = ("reasoning_content", "reasoning", "thinking")
 _TEXTS = ("name", "model", "finish_reason", "tool_call_id", *_REASONING)
 _TURN = frozenset({"name", "timestamp", "reward", "copied_context"})
 _AGENT = _TURN | {"model", "finish_reason", "tool_calls", "function_call", "usage", *_REASONING}
 _RESULT = frozenset({"name", "tool_call_id", "is_error"})
+_CALL = frozenset({"id", "type", "index", "function", "custom", "name", "arguments"})
+_FUNCTION = frozenset({"name", "arguments", "input", "id", "type"})
 _WHERE = "messages[].content"
 
 
@@ -148,6 +150,10 @@ class Reader:
         message = messages[index]
         content = self._content(message)
         found: tuple[Found, ...] = calls_of(message)
+        if found:
+            _lose_of_calls(message, draft)
+        if "usage" in message:
+            draft.lost.update(f"messages[].usage.{name}" for name in unknown_usage(message["usage"]))
         reasoning = next((m for k in _REASONING if type(m := message.get(k)) is str), None)
         decoded: Decoded | None = None
         if type(content) is str:
@@ -292,6 +298,15 @@ def split_think(text: str) -> tuple[str | None, str]:
         return None, text
     inner, closed, rest = lead[len("<think>") :].partition("</think>")
     return (inner.strip("\n"), rest.lstrip("\n")) if closed else (None, text)
+
+
+def _lose_of_calls(message: dict[str, Any], draft: Draft) -> None:
+    """Names what a call holds beside id, name and arguments."""
+    for call in message.get("tool_calls") or ():
+        draft.lose_rest(call, _CALL, "messages[].tool_calls[]")
+        function = call.get("function") or call.get("custom")
+        if isinstance(function, dict) and len(function) > 2:
+            draft.lose_rest(function, _FUNCTION, "messages[].tool_calls[].function")
 
 
 def _text(message: dict[str, Any], key: str) -> str | None:

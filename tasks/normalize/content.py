@@ -15,6 +15,7 @@ from tasks.normalize.decoder.found import compact
 from tasks.normalize.draft import Draft
 
 _TEXT = frozenset({"text", "input_text", "output_text", "summary_text", "reasoning_text"})
+_MEDIA_FIELDS = frozenset({"type", "image_url", "source", "url", "data", "path", "media_type", "mime_type"})
 _MEDIA = {
     "image": PartType.IMAGE,
     "image_url": PartType.IMAGE,
@@ -50,20 +51,21 @@ def _part(item: Any, draft: Draft, where: str) -> Part | None:
         return Part(text=item)
     if not isinstance(item, dict):
         raise RecordError("wrong_type", f"{where}[] is {type(item).__name__}")
-    kind = item.get("type")
+    kind = item.get("type") if isinstance(item.get("type"), str) else None
     if kind in _TEXT or (kind is None and isinstance(item.get("text"), str)):
         draft.lose_rest(item, {"type", "text"}, f"{where}[]")
         text = item.get("text")
         return Part(text=text) if isinstance(text, str) else None
-    if isinstance(kind, str) and kind in _MEDIA:
+    if kind in _MEDIA:
         return _media(item, kind, draft, where)
     if kind == "refusal" and isinstance(item.get("refusal"), str):
         return Part(text=item["refusal"])
-    draft.lose(f"{where}[].{kind if isinstance(kind, str) else 'part'}")
+    draft.lose(f"{where}[].{kind or 'part'}")
     return None
 
 
 def _media(item: dict[str, Any], kind: str, draft: Draft, where: str) -> Part | None:
+    draft.lose_rest(item, _MEDIA_FIELDS | {kind}, f"{where}[].{kind}")
     source = next((item[key] for key in (kind, "image_url", "source", "url", "data", "path") if item.get(key)), None)
     media_type = item.get("media_type") or item.get("mime_type")
     if isinstance(source, dict):

@@ -22,10 +22,15 @@ class Exchange(NamedTuple):
 
 
 class Conversation(NamedTuple):
-    """The longest of the calls that belong together, its messages with the facts of every call."""
+    """The longest of the calls that belong together, its messages with the facts of every call; `calls` in order."""
 
     messages: list[dict[str, Any]]
     last: Exchange
+    calls: list[Exchange]
+
+    def about(self, name: str) -> Any:
+        """What the last call that says anything about `name` says."""
+        return next((v for one in reversed(self.calls) if (v := one.about.get(name)) is not None), None)
 
 
 def conversations(exchanges: Sequence[Exchange]) -> list[Conversation]:
@@ -38,21 +43,21 @@ def conversations(exchanges: Sequence[Exchange]) -> list[Conversation]:
         for index, message in enumerate(one.given)
         if message.get("role") == "assistant" and index + 1 < len(chain)
     }
-    facts = {
-        chain[len(one.given)]: one.about
-        for chain, one in zip(chains, exchanges, strict=True)
-        if len(chain) > len(one.given)
+    calls = {
+        chain[len(one.given)]: one for chain, one in zip(chains, exchanges, strict=True) if len(chain) > len(one.given)
     }
     found: dict[str, Conversation] = {}
     for chain, one in zip(chains, exchanges, strict=True):
         if not chain or chain[-1] in openings:
             continue
         messages = [dict(message) for message in [*one.given, *one.answer]]
+        own: list[Exchange] = []
         for link, message in zip(chain, messages, strict=True):
-            about = facts.get(link)
-            if about and message.get("role") == "assistant":
-                message.update({name: about[name] for name in _FACTS if about.get(name) is not None})
-        found[chain[-1]] = Conversation(messages, one)
+            call = calls.get(link)
+            if call is not None and message.get("role") == "assistant":
+                own.append(call)
+                message.update({name: call.about[name] for name in _FACTS if call.about.get(name) is not None})
+        found[chain[-1]] = Conversation(messages, one, own or [one])
     return list(found.values())
 
 

@@ -41,6 +41,8 @@ from schemas.trajectory import Base, Outcome
 from schemas.vocabulary import ActionSpace, Source
 from tasks.normalize.decoder.found import compact
 from tasks.normalize.dialect import Dialect
+from tasks.normalize.draft import Draft
+from tasks.normalize.known import lose_unknown
 from tasks.normalize.strict import decode
 from tasks.normalize.usage import number
 
@@ -149,7 +151,7 @@ def dialect_of(turns: TurnMap) -> Dialect:
     )
 
 
-def turns_of(record: dict[str, Any], mapping: Mapping) -> list[Any]:
+def turns_of(record: dict[str, Any], mapping: Mapping, draft: Draft) -> list[Any]:
     """The record's turns in the shape of chat messages. Raises RecordError."""
     if mapping.columns:
         turns = [{"role": _ROLE[c.source], "content": at(record, c.at)} for c in mapping.columns]
@@ -162,14 +164,14 @@ def turns_of(record: dict[str, Any], mapping: Mapping) -> list[Any]:
         raise RecordError("no_messages", f"no list of turns at '{spec.at}'")
     made: list[Any] = []
     for turn in given:
-        made.extend(_turn(turn, spec) if isinstance(turn, dict) else [turn])
+        made.extend(_turn(turn, spec, draft) if isinstance(turn, dict) else [turn])
     return made
 
 
 _ROLE = {Source.SYSTEM: "system", Source.USER: "user", Source.AGENT: "assistant", Source.ENVIRONMENT: "tool"}
 
 
-def _turn(turn: dict[str, Any], spec: TurnMap) -> list[dict[str, Any]]:
+def _turn(turn: dict[str, Any], spec: TurnMap, draft: Draft) -> list[dict[str, Any]]:
     contents = (spec.content,) if isinstance(spec.content, str) else spec.content
     named = {
         "role": spec.role,
@@ -186,6 +188,8 @@ def _turn(turn: dict[str, Any], spec: TurnMap) -> list[dict[str, Any]]:
     results: list[dict[str, Any]] = []
     if spec.call is not None and calls:
         many = calls if isinstance(calls, list) else [calls]
+        own = (spec.call.name, spec.call.arguments, spec.call.id, spec.call.result)
+        lose_unknown(draft, many, " ".join(path.split(".")[0] for path in own if path), "turns[].call")
         made["tool_calls"] = [_call(call, spec.call) for call in many]
         if spec.call.result is not None:
             results = [_result(call, spec.call) for call in many if at(call, spec.call.result) is not None]

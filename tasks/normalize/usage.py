@@ -13,6 +13,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "cost_usd": ("cost_usd", "cost", "total_cost", "instance_cost"),
     "latency_s": ("latency_s", "latency", "time", "total_time"),
 }
+# Sums of the others, and what only says how the call was served.
+_DERIVED = frozenset({"total_tokens", "service_tier", "server_tool_use", "api_calls"})
 _DETAILS = (
     "prompt_tokens_details",
     "completion_tokens_details",
@@ -35,6 +37,19 @@ def usage_of(given: Any) -> Usage | None:
         if value is not None:
             found[field] = float(value) if field in ("cost_usd", "latency_s") else int(value)
     return Usage(**found) if found else None
+
+
+def unknown_usage(given: Any) -> list[str]:
+    """The names in a usage object that `usage_of` does not read and that hold something."""
+    if not isinstance(given, Mapping):
+        return []
+    read = {name for names in _NAMES.values() for name in names} | _DERIVED
+    found = [name for name, value in given.items() if name not in read and name not in _DETAILS and value]
+    for part in _DETAILS:
+        inner = given.get(part)
+        if isinstance(inner, Mapping):
+            found.extend(f"{part}.{name}" for name, value in inner.items() if name not in read and value)
+    return found
 
 
 def usage_fields(usage: Usage) -> dict[str, Any]:

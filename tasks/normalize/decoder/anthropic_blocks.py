@@ -3,12 +3,15 @@
 from typing import Any
 
 from tasks.normalize.decoder.found import compact
+from tasks.normalize.draft import Draft
+from tasks.normalize.known import lose_unknown
 
 _TOOL_USE = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+_BLOCK = "type thinking signature data id name input tool_use_id content is_error"
 _SHOWN = frozenset({"text", "image", "document"})
 
 
-def messages_of(message: dict[str, Any]) -> list[dict[str, Any]]:
+def messages_of(message: dict[str, Any], draft: Draft) -> list[dict[str, Any]]:
     """The chat messages that one Anthropic message stands for: results first, as the API wants them, then the rest.
 
     Fields beside role and content stay with the message that holds the rest.
@@ -16,6 +19,7 @@ def messages_of(message: dict[str, Any]) -> list[dict[str, Any]]:
     content = message.get("content")
     if not isinstance(content, list):
         return [message]
+    lose_unknown(draft, [block for block in content if _type(block) not in _SHOWN], _BLOCK, "messages[].content[]")
     rest = {key: value for key, value in message.items() if key != "content"}
     if message.get("role") == "assistant":
         return _assistant(content, rest)

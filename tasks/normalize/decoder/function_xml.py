@@ -18,11 +18,12 @@ def decode(text: str) -> Decoded | None:
     if at < 0:
         return None
     before, calls, after = text[:at], [], ""
+    last = text.rfind(_P_CLOSE)
     while at >= 0:
         start = text.find(">", at)
         if start < 0:
             break
-        call, end = _call(text, text[at + len(_OPEN) : start], start + 1)
+        call, end = _call(text, text[at + len(_OPEN) : start], start + 1, last)
         calls.append(call)
         if end < 0:
             break
@@ -31,7 +32,7 @@ def decode(text: str) -> Decoded | None:
     return Decoded(before, tuple(calls), after) if calls else None
 
 
-def _call(text: str, name: str, start: int) -> tuple[Found, int]:
+def _call(text: str, name: str, start: int, last: int) -> tuple[Found, int]:
     """The call whose body begins at `start`, and where the text goes on after it (-1: it has no end)."""
     close = text.find(_CLOSE, start)
     if close >= 0:
@@ -39,7 +40,7 @@ def _call(text: str, name: str, start: int) -> tuple[Found, int]:
         arguments = _parameters(body)
         if arguments is not None:
             return Found(name, body, canonical(arguments), ArgumentState.PARSED), close + len(_CLOSE)
-    return _careful(text, name, start, close)
+    return _careful(text, name, start, close, last)
 
 
 def _parameters(body: str) -> dict[str, str] | None:
@@ -57,8 +58,11 @@ def _parameters(body: str) -> dict[str, str] | None:
     return arguments
 
 
-def _careful(text: str, name: str, start: int, close: int) -> tuple[Found, int]:
-    """The same with one eye on markup inside of values; `close` is the first closing tag there is."""
+def _careful(text: str, name: str, start: int, close: int, last: int) -> tuple[Found, int]:
+    """The same with one eye on markup inside of values; `close` is the first closing tag there is.
+
+    last: where the text's last `</parameter>` stands, so that no call searches the rest of the text in vain.
+    """
     arguments: dict[str, str] = {}
     at, whole = start, True
     while True:
@@ -66,7 +70,7 @@ def _careful(text: str, name: str, start: int, close: int) -> tuple[Found, int]:
         if begin < 0:
             break
         value = text.find(">", begin) + 1
-        end = text.find(_P_CLOSE, value)
+        end = text.find(_P_CLOSE, value) if value <= last else -1
         if not value or end < 0:
             whole = False
             break

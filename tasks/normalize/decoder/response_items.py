@@ -2,28 +2,33 @@
 
 from typing import Any
 
+from schemas.errors import RecordError
 from tasks.normalize.decoder.found import compact
+from tasks.normalize.draft import Draft
+from tasks.normalize.known import lose_unknown
 
 _CALLS = frozenset({"function_call", "custom_tool_call"})
 _OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output", "local_shell_call_output"})
-_NOTED = frozenset({"id", "type", "status", "call_id"})
+_NOTED = frozenset({"id", "type", "status", "call_id", "timestamp", "model"})
+_OUTPUT = "id type status call_id output timestamp model"
+_REASONING = "id type status summary[]{type text} content[]{type text} encrypted_content timestamp model"
 _OWN_OUTPUT = ("output", "outputs", "results", "result", "error")
 
 
-def messages_of(items: list[Any]) -> list[dict[str, Any]]:
+def messages_of(items: list[Any], draft: Draft) -> list[dict[str, Any]]:
     """The chat messages of a list of items; whatever the agent says and calls before an answer is one message."""
     found: list[dict[str, Any]] = []
     open_turn: dict[str, Any] | None = None
     for item in items:
         if not isinstance(item, dict):
-            found.append(item)
-            continue
-        kind = item.get("type") or ("message" if "role" in item else None)
+            raise RecordError("wrong_type", f"an item is {type(item).__name__}, not an object")
+        kind = str(item.get("type") or ("message" if "role" in item else None))
         if kind == "message" and item.get("role") != "assistant":
             open_turn = None
             found.append(_message(item))
         elif kind in _OUTPUTS:
             open_turn = None
+            lose_unknown(draft, item, _OUTPUT, "items")
             found.append(_output(item))
         else:
             if open_turn is None or (kind != "message" and kind not in _CALLS and open_turn.get("tool_calls")):
@@ -31,6 +36,8 @@ def messages_of(items: list[Any]) -> list[dict[str, Any]]:
             if open_turn is None or (kind == "message" and (open_turn["content"] or open_turn.get("tool_calls"))):
                 open_turn = {"role": "assistant", "content": None}
                 found.append(open_turn)
+            if kind == "reasoning":
+                lose_unknown(draft, item, _REASONING, "items.reasoning")
             outputs = _add(open_turn, item, kind)
             if outputs:
                 found.extend(outputs)

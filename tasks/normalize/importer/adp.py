@@ -16,6 +16,7 @@ from tasks.normalize.base import Importer, Reading
 from tasks.normalize.content import json_part
 from tasks.normalize.decoder.found import Found, code_call, compact, from_value
 from tasks.normalize.draft import Draft, pair
+from tasks.normalize.known import lose_unknown
 
 _ACTIONS = frozenset({"api_action", "code_action", "message_action"})
 _COMMON = {"class_", "reasoning_content", "reward", "tool_call_id", "description"}
@@ -186,7 +187,7 @@ def _text(item: dict[str, Any], key: str) -> str | None:
 
 
 def _observation_step(item: dict[str, Any], kind: str, draft: Draft) -> Step:
-    draft.lose_rest(item, _KNOWN[kind], f"content[].{kind}")
+    _lose(item, kind, draft)
     source = item.get("source", "environment")
     name = _text(item, "name")
     content, extra = _content(item, kind)
@@ -207,9 +208,15 @@ def _observation_step(item: dict[str, Any], kind: str, draft: Draft) -> Step:
     )
 
 
+def _lose(item: dict[str, Any], kind: str, draft: Draft) -> None:
+    draft.lose_rest(item, _KNOWN[kind], f"content[].{kind}")
+    image = item.get("image_observation")
+    lose_unknown(draft, image, "class_ content annotations source", f"content[].{kind}.image_observation")
+
+
 def _result(item: dict[str, Any], draft: Draft) -> ToolResult:
     kind = item.get("class_") or "web_observation"
-    draft.lose_rest(item, _KNOWN[kind], f"content[].{kind}")
+    _lose(item, kind, draft)
     content, _ = _content(item, kind)
     return ToolResult(
         source_call_id=_text(item, "tool_call_id"),

@@ -27,7 +27,7 @@ class AnthropicMessages(Importer, frozen=True, kw_only=True):
             messages.append({"role": "system", "content": system})
         answer = record.get("response")
         for message in [*request["messages"], *([answer] if isinstance(answer, dict) else [])]:
-            messages.extend(messages_of(_named(an_object(message, "a message"))))
+            messages.extend(messages_of(_named(an_object(message, "a message")), draft))
         known = {"messages", "system", "tools", "request", "response"}
         if request is not record:
             draft.extra.update(draft.rest(request, known | {"model"}, "request."))

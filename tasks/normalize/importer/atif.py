@@ -18,6 +18,7 @@ from tasks.normalize.base import Importer, Reading
 from tasks.normalize.content import media, parts_of
 from tasks.normalize.decoder.found import compact, from_value
 from tasks.normalize.draft import SCORE, Draft, pair
+from tasks.normalize.known import lose_unknown
 from tasks.normalize.transcript import a_dict
 
 _VERSION = re.compile(r"ATIF-v1\.[678](\.\d+)?")
@@ -112,7 +113,10 @@ class Atif(Importer, frozen=True, kw_only=True):
             draft.extra["agent"] = rest
         verdict = record.get("verifier_result")
         rewards = verdict.get("rewards") if isinstance(verdict, dict) else None
+        lose_unknown(draft, verdict, "rewards", "verifier_result")
         outcome = draft.outcome(a_dict(rewards), score=_first(rewards))
+        if isinstance(rewards, dict) and rewards:
+            outcome = msgspec.structs.replace(outcome, raw_json=compact(rewards))
         key = _text(record, "trajectory_id") or _text(record, "session_id")
         made = draft.finish(record, known=_TOP, drop=self.drop_fields, outcome=outcome, policy=policy, source_id=key)
         return Reading(msgspec.structs.replace(made, subagents=tuple(links)), tuple(spans))
@@ -175,7 +179,7 @@ def _content(value: Any, draft: Draft, where: str) -> tuple[Part, ...]:
     for item in value:
         source = item.get("source") if isinstance(item, dict) else None
         if isinstance(source, dict) and isinstance(source.get("path"), str) and item.get("type") in ("image", "audio"):
-            draft.lose_rest(item, {"type", "source", "text"}, f"{where}[]")
+            lose_unknown(draft, item, "type text source{path media_type}", f"{where}[]")
             parts.append(media(PartType(item["type"]), source["path"], _text(source, "media_type")))
         else:
             parts.extend(parts_of([item], draft, where))
@@ -205,6 +209,7 @@ def _results(
         key = _text(item, "source_call_id")
         own = next((call.id for call in calls if call.source_id == key), None)
         for link in _list(item, "subagent_trajectory_ref"):
+            lose_unknown(draft, link, "trajectory_id session_id", "subagent_trajectory_ref")
             target = link.get("trajectory_id") or link.get("session_id") if isinstance(link, dict) else None
             if isinstance(target, str):
                 links.append(Subagent(step=index, trajectory_id=target, call_id=own))

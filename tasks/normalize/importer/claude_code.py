@@ -59,7 +59,7 @@ class ClaudeCode(Importer, frozen=True, kw_only=True):
 
 
 def _speaks(line: Line) -> bool:
-    return line.get("type") in _SPEAKERS and isinstance(line.get("message"), dict)
+    return str(line.get("type")) in _SPEAKERS and isinstance(line.get("message"), dict)
 
 
 def _parents(lines: list[Line]) -> dict[str, str | None]:
@@ -130,7 +130,7 @@ def _merged(lines: list[Line]) -> list[Line]:
         same = line.get("type") == "assistant" and message.get("id") is not None and message["id"] == last.get("id")
         if same and isinstance(message.get("content"), list) and isinstance(last.get("content"), list):
             content = [*last["content"], *message["content"]]
-            merged[-1] = {**merged[-1], "message": {**last, **message, "content": content}}
+            merged[-1] = {**line, **merged[-1], "message": {**last, **message, "content": content}}
         else:
             merged.append(line)
     return merged
@@ -148,7 +148,7 @@ def _messages(lines: list[Line], draft: Draft) -> list[dict[str, Any]]:
         made.update({flag: True for flag in _FLAGS if line.get(flag) is True})
         draft.lose_rest(line, _KNOWN, "lines")
         draft.lose_rest(message, _MESSAGE, "lines.message")
-        found.extend(_dated(messages_of(made)))
+        found.extend(_dated(messages_of(made, draft)))
     return found
 
 

@@ -13,6 +13,7 @@ from schemas.trajectory import Policy
 from tasks.normalize.base import Importer, Reading
 from tasks.normalize.decoder.response_items import messages_of
 from tasks.normalize.draft import Draft
+from tasks.normalize.known import lose_unknown
 from tasks.normalize.transcript import a_dict, an_object, transcript
 
 _META = frozenset({"session_meta", "turn_context"})
@@ -34,13 +35,16 @@ class Codex(Importer, frozen=True, kw_only=True):
         about: dict[str, Any] = {}
         model: Any = None
         for line in lines:
-            kind, payload = line.get("type"), a_dict(line.get("payload"))
+            kind, payload = str(line.get("type")), a_dict(line.get("payload"))
+            if "payload" in line:
+                lose_unknown(draft, line, "timestamp type payload", "lines")
             if kind == "response_item":
                 items.append({**payload, "timestamp": line.get("timestamp"), "model": model})
             elif kind in _META:
                 model = payload.get("model") or model
                 about.update({key: value for key, value in payload.items() if value is not None})
             elif kind == "event_msg" and payload.get("type") == "token_count":
+                lose_unknown(draft, payload, "type info{last_token_usage}", "lines.event_msg.token_count")
                 _count(items, a_dict(payload.get("info")))
             elif kind in _ITEMS:
                 items.append({**line, "model": model})
@@ -48,7 +52,7 @@ class Codex(Importer, frozen=True, kw_only=True):
                 about.update({key: value for key, value in line.items() if value is not None})
             else:
                 draft.lose(f"lines.{kind}.{payload['type']}" if payload.get("type") else f"lines.{kind}")
-        messages = messages_of(items)
+        messages = messages_of(items, draft)
         if not messages:
             raise RecordError("no_messages", "no response item in the session")
         for message in messages:

@@ -14,6 +14,7 @@ from schemas.trajectory import Outcome, Policy
 from tasks.normalize.base import Importer, Reading
 from tasks.normalize.decoder.found import compact
 from tasks.normalize.draft import Draft
+from tasks.normalize.known import lose_unknown
 from tasks.normalize.strict import Record, decode
 from tasks.normalize.transcript import a_dict, a_list, an_object, transcript
 from tasks.normalize.usage import number
@@ -53,16 +54,20 @@ class InspectLog(Importer, frozen=True, kw_only=True):
             record = {"samples": record}
         record = an_object(record)
         if "samples" not in record:
-            return (_sample(record, {}, self.drop_fields),)
-        header = a_dict(record.get("eval"))
+            return (_sample(record, {}, set(), self.drop_fields),)
+        header = {**a_dict(record.get("eval")), "status": record.get("status")}
+        lost = Draft()
+        lose_unknown(lost, record, "version status samples eval{task run_id model}", "log")
         return [
-            _sample(an_object(one, "a sample"), header, self.drop_fields)
+            _sample(an_object(one, "a sample"), header, lost.lost, self.drop_fields)
             for one in a_list(record["samples"], "samples")
         ]
 
 
-def _sample(sample: dict[str, Any], header: dict[str, Any], drop: Sequence[str]) -> Reading:
+def _sample(sample: dict[str, Any], header: dict[str, Any], lost: set[str], drop: Sequence[str]) -> Reading:
     draft = Draft()
+    draft.lost.update(lost)
+    lose_unknown(draft, sample.get("output"), "model usage choices completion", "output")
     if not isinstance(sample.get("messages"), list):
         raise RecordError("no_messages", "a sample without 'messages'")
     attached = a_dict(sample.get("attachments"))
@@ -73,10 +78,9 @@ def _sample(sample: dict[str, Any], header: dict[str, Any], drop: Sequence[str])
         last["usage"] = output["usage"]
     if sample.get("events"):
         draft.lose("events")
-    given = header.get("task"), header.get("run_id")
-    for name, value in zip(("task", "run_id"), given, strict=True):
-        if isinstance(value, str):
-            draft.extra[name] = value
+    draft.extra.update(
+        {name: header[name] for name in ("task", "run_id", "status") if isinstance(header.get(name), str)}
+    )
     model = output.get("model") or header.get("model")
     key, epoch = sample.get("id"), sample.get("epoch")
     return transcript(
@@ -110,6 +114,7 @@ def _turn(turn: dict[str, Any], draft: Draft) -> dict[str, Any]:
     content = turn.get("content")
     if isinstance(content, list):
         thoughts = [part for part in content if isinstance(part, dict) and part.get("type") == "reasoning"]
+        lose_unknown(draft, thoughts, "type reasoning", "messages[].content[].reasoning")
         texts = [part["reasoning"] for part in thoughts if isinstance(part.get("reasoning"), str)]
         if texts:
             made["reasoning_content"] = "\n\n".join(texts)
@@ -119,6 +124,7 @@ def _turn(turn: dict[str, Any], draft: Draft) -> dict[str, Any]:
         if isinstance(turn.get("function"), str):
             made["name"] = turn["function"]
         if isinstance(turn.get("error"), dict):
+            lose_unknown(draft, turn["error"], "type message", "messages[].error")
             made["is_error"] = True
             if not content:
                 made["content"] = turn["error"].get("message")

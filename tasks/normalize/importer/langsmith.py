@@ -13,6 +13,7 @@ from tasks.normalize.base import Importer, Reading
 from tasks.normalize.decoder.found import compact
 from tasks.normalize.draft import Draft
 from tasks.normalize.exchanges import Exchange, conversations
+from tasks.normalize.known import lose_unknown
 from tasks.normalize.transcript import a_dict, a_list, an_object, transcript
 from tasks.normalize.usage import number
 
@@ -26,6 +27,14 @@ _CLASSES = {
     "FunctionMessage": "function",
 }
 _DEPTH = 64
+_MESSAGE = """lc type id kwargs{content type name tool_call_id status tool_calls[]{name args id type} additional_kwargs}
+    data role content name tool_calls tool_call_id additional_kwargs reasoning_content"""
+_RUN = f"""id trace_id parent_run_id run_type start_time child_runs
+    prompt_tokens completion_tokens total_tokens total_cost
+    extra{{invocation_params{{model model_name tools}} metadata{{ls_model_name}}}}
+    inputs{{messages[]{{{_MESSAGE}}}}}
+    outputs{{generations[]{{text message{{{_MESSAGE}}}}} choices[]{{message}} messages message output}}"""
+_OTHER = "id trace_id parent_run_id run_type start_time child_runs name error tags feedback_stats"
 
 
 class Langsmith(Importer, frozen=True, kw_only=True):
@@ -37,9 +46,11 @@ class Langsmith(Importer, frozen=True, kw_only=True):
 
     def read(self, record: Any) -> Sequence[Reading]:
         """The conversations of every trace in the file."""
+        lost = Draft()
         traces: dict[str, list[dict[str, Any]]] = {}
         roots: dict[str, dict[str, Any]] = {}
         for run in _runs(record if isinstance(record, list) else [record], 0):
+            lose_unknown(lost, run, _RUN if run.get("run_type") == "llm" else _OTHER, f"runs.{run.get('run_type')}")
             trace = str(run.get("trace_id") or run.get("id"))
             if not run.get("parent_run_id"):
                 roots[trace] = run
@@ -52,17 +63,18 @@ class Langsmith(Importer, frozen=True, kw_only=True):
             ordered = sorted(runs, key=lambda run: str(run.get("start_time") or ""))
             talks = conversations([_exchange(run) for run in ordered])
             for order, talk in enumerate(talks):
+                draft = Draft()
+                draft.lost.update(lost.lost)
                 root = roots.get(trace, {})
-                about = talk.last.about
                 readings.append(
                     transcript(
                         talk.messages,
-                        Draft(),
+                        draft,
                         {"name": root.get("name"), "error": root.get("error"), "tags": root.get("tags") or None},
-                        tools=about.pop("tools", None),
+                        tools=talk.about("tools"),
                         drop=self.drop_fields,
                         outcome=_outcome(root),
-                        policy=Policy(model=about.get("model"), harness="langchain"),
+                        policy=Policy(model=talk.about("model"), harness="langchain"),
                         source_id=f"{trace}#{order}" if order else trace,
                     )
                 )

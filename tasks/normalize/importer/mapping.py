@@ -67,11 +67,12 @@ class MappingImporter(Importer, frozen=True, kw_only=True, dict=True):
         )
         self.__dict__["mapping"] = mapping
         spec = mapping.record
+        draft = Draft()
         key = at(record, spec.id) if spec.id is not None else None
         model = at(record, spec.model) if spec.model is not None else None
         reading = transcript(
-            turns_of(record, mapping),
-            Draft(),
+            turns_of(record, mapping, draft),
+            draft,
             record | ({"model": model} if isinstance(model, str) else {}),
             tools=at(record, spec.tools) if spec.tools is not None else None,
             reader=self.reader,

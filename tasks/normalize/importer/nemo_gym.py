@@ -22,7 +22,7 @@ class NemoGym(Importer, frozen=True, kw_only=True):
             raise RecordError("no_messages", "no object 'responses_create_params'")
         response = a_dict(response)
         draft = Draft()
-        messages = exchange(request, response)
+        messages = exchange(request, response, draft)
         draft.extra.update(draft.rest(request, KNOWN | {"model"}, "responses_create_params."))
         draft.extra.update(draft.rest(response, KNOWN | {"id", "object", "model"}, "response."))
         top = {**record, "model": response.get("model") or request.get("model")}

@@ -23,7 +23,7 @@ class OpenaiResponses(Importer, frozen=True, kw_only=True):
         request = record.get("request") if isinstance(record.get("request"), dict) else record
         response = record.get("response") if isinstance(record.get("response"), dict) else record
         draft = Draft()
-        messages = exchange(request, response)
+        messages = exchange(request, response, draft)
         if not messages:
             raise RecordError("no_messages", "neither 'input' nor 'output' holds an item")
         top = dict(record)
@@ -34,7 +34,7 @@ class OpenaiResponses(Importer, frozen=True, kw_only=True):
         return (transcript(messages, draft, top, tools=offered, known=KNOWN, drop=self.drop_fields),)
 
 
-def exchange(request: dict[str, Any], response: dict[str, Any]) -> list[dict[str, Any]]:
+def exchange(request: dict[str, Any], response: dict[str, Any], draft: Draft) -> list[dict[str, Any]]:
     """The messages of a request and its response; the usage goes to the last turn of the agent."""
     messages: list[dict[str, Any]] = []
     instructions = request.get("instructions") or response.get("instructions")
@@ -42,7 +42,7 @@ def exchange(request: dict[str, Any], response: dict[str, Any]) -> list[dict[str
         messages.append({"role": "system", "content": instructions})
     given = request.get("input")
     items = [{"role": "user", "content": given}] if isinstance(given, str) else a_list(given, "input")
-    messages.extend(messages_of([*items, *a_list(response.get("output"), "output")]))
+    messages.extend(messages_of([*items, *a_list(response.get("output"), "output")], draft))
     if isinstance(response.get("usage"), dict):
         last = next((turn for turn in reversed(messages) if turn.get("role") == "assistant"), None)
         if last is not None:

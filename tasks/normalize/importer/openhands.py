@@ -14,9 +14,14 @@ from schemas.trajectory import Policy
 from tasks.normalize.base import Importer, Reading
 from tasks.normalize.decoder.found import compact
 from tasks.normalize.draft import Draft
+from tasks.normalize.known import lose_unknown
 from tasks.normalize.transcript import a_dict, an_object, transcript
 
 _FIELDS = ("history", "trajectory", "events")
+_MODEL = """tool_call_metadata{function_name tool_call_id total_calls_in_response model_response{
+    id model usage choices[]{message{role content tool_calls}}}}"""
+_ACTION = f"id timestamp source message action args cause {_MODEL}"
+_OBSERVATION = f"id timestamp source message observation content cause {_MODEL}"
 _SPOKEN = frozenset({"message", "system"})
 # Events about the session itself, not about what was said or done.
 _SILENT = frozenset({"agent_state_changed", "change_agent_state", "null", "recall", "condensation"})
@@ -67,11 +72,12 @@ def _each(entry: Any) -> list[Any]:
 
 def _messages(events: list[dict[str, Any]], draft: Draft) -> tuple[list[dict[str, Any]], Any]:
     messages: list[dict[str, Any]] = []
-    calls: dict[Any, str] = {}
+    calls: dict[str, str] = {}
+    turns: dict[str, dict[str, Any]] = {}
     tools: Any = None
-    last_response: Any = None
     for event in events:
-        kind = event.get("action") or event.get("observation")
+        kind = str(event.get("action") or event.get("observation"))
+        lose_unknown(draft, event, _ACTION if "action" in event else _OBSERVATION, f"events.{kind}")
         args = a_dict(event.get("args"))
         made: dict[str, Any] = {"timestamp": event.get("timestamp")}
         if kind in _SILENT:
@@ -85,15 +91,15 @@ def _messages(events: list[dict[str, Any]], draft: Draft) -> tuple[list[dict[str
             if role == "assistant":
                 made.update(_measured(event))
             messages.append(made)
-            last_response = None
         elif "action" in event:
-            call = _call(event, str(kind), args)
-            calls[event.get("id")] = call["id"]
+            call = _call(event, kind, args)
+            calls[str(event.get("id"))] = call["id"]
             response = _response_id(event)
-            if response is not None and response == last_response:
-                messages[-1]["tool_calls"].append(call)
+            if response in turns:
+                turns[response]["tool_calls"].append(call)
                 continue
-            last_response = response
+            if response:
+                turns[response] = made
             agent = event.get("source", "agent") == "agent"
             made.update(role="assistant", content=args.get("thought") or None, tool_calls=[call], **_measured(event))
             if not agent:
@@ -102,7 +108,7 @@ def _messages(events: list[dict[str, Any]], draft: Draft) -> tuple[list[dict[str
         elif "observation" in event:
             content = event.get("content")
             made = {"role": "tool", "content": content if isinstance(content, str) else compact(content)}
-            key = calls.get(event.get("cause"))
+            key = calls.get(str(event.get("cause")))
             if key is not None:
                 made["tool_call_id"] = key
             if kind == "error":
@@ -147,8 +153,9 @@ def _response_calls(meta: dict[str, Any]) -> list[Any]:
     return calls if isinstance(calls, list) else []
 
 
-def _response_id(event: dict[str, Any]) -> Any:
-    return _response(event.get("tool_call_metadata")).get("id")
+def _response_id(event: dict[str, Any]) -> str:
+    """The id of the model's answer that an action comes from; "" where the log does not say."""
+    return str(_response(event.get("tool_call_metadata")).get("id") or "")
 
 
 def _measured(event: dict[str, Any]) -> dict[str, Any]:

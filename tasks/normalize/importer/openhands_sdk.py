@@ -12,9 +12,21 @@ from schemas.trajectory import Policy
 from tasks.normalize.base import Importer, Reading
 from tasks.normalize.decoder.found import compact
 from tasks.normalize.draft import Draft
+from tasks.normalize.known import lose_unknown
 from tasks.normalize.transcript import a_dict, an_object, transcript
 
 _FIELDS = ("events", "history")
+_ALL = "kind id timestamp source"
+_CALL = "tool_name tool_call_id tool_call{id name arguments function origin} action llm_response_id"
+_SAID = "observation action_id tool_name tool_call_id error rejection_reason"
+_EVENTS = {
+    "SystemPromptEvent": f"{_ALL} system_prompt{{type text}} tools",
+    "MessageEvent": f"{_ALL} llm_message{{role content reasoning_content name}}",
+    "ActionEvent": f"{_ALL} thought[]{{type text}} reasoning_content {_CALL}",
+    "ObservationEvent": f"{_ALL} {_SAID}",
+    "AgentErrorEvent": f"{_ALL} {_SAID}",
+    "UserRejectObservation": f"{_ALL} {_SAID}",
+}
 _RESULTS = frozenset({"ObservationEvent", "AgentErrorEvent", "UserRejectObservation"})
 
 
@@ -46,7 +58,9 @@ def _messages(events: list[dict[str, Any]], draft: Draft) -> tuple[list[dict[str
     tools: Any = None
     open_response: Any = None
     for event in events:
-        kind = event.get("kind")
+        kind = str(event.get("kind"))
+        if kind in _EVENTS:
+            lose_unknown(draft, event, _EVENTS[kind], f"events.{kind}")
         response = event.get("llm_response_id")
         made: dict[str, Any] = {"timestamp": event.get("timestamp")}
         if kind == "SystemPromptEvent":
@@ -64,7 +78,7 @@ def _messages(events: list[dict[str, Any]], draft: Draft) -> tuple[list[dict[str
                 made["reasoning_content"] = event["reasoning_content"]
             messages.append(made)
         elif kind in _RESULTS:
-            messages.append(_result(event, kind == "AgentErrorEvent"))
+            messages.append(_result(event, kind == "AgentErrorEvent", draft))
         else:
             draft.lose(f"events.{kind}")
             continue
@@ -89,7 +103,7 @@ def _call(event: dict[str, Any]) -> dict[str, Any]:
     return {"id": event.get("tool_call_id") or call.get("id"), "function": {"name": name, "arguments": arguments}}
 
 
-def _result(event: dict[str, Any], failed: bool) -> dict[str, Any]:
+def _result(event: dict[str, Any], failed: bool, draft: Draft) -> dict[str, Any]:
     observation = event.get("observation")
     if failed or not isinstance(observation, dict):
         said = event.get("error") or event.get("rejection_reason") or observation
@@ -97,6 +111,8 @@ def _result(event: dict[str, Any], failed: bool) -> dict[str, Any]:
     else:
         given = next((observation[key] for key in ("content", "output") if observation.get(key) is not None), None)
         content = given if isinstance(given, str | list) else compact(observation)
+        if content is given:
+            lose_unknown(draft, observation, "kind content output is_error", "events.observation")
     made = {
         "role": "tool",
         "content": content,

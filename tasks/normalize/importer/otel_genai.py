@@ -14,6 +14,7 @@ from tasks.normalize.base import Importer, Reading
 from tasks.normalize.decoder.found import compact
 from tasks.normalize.draft import Draft
 from tasks.normalize.exchanges import Conversation, Exchange, conversations
+from tasks.normalize.known import lose_unknown
 from tasks.normalize.strict import decode
 from tasks.normalize.transcript import a_dict, a_list, an_object, transcript
 
@@ -29,6 +30,10 @@ _USED = frozenset(
         "gen_ai.conversation.id",
     }
 )
+_FLAT = """traceId trace_id context{trace_id} attributes events[]{attributes} startTimeUnixNano start_time_unix_nano
+    start_time startTime"""
+_SPAN = f"""{_FLAT}
+    resourceSpans[]{{scopeSpans[]{{spans[]{{{_FLAT}}}}}}} resource_spans[]{{scope_spans[]{{spans[]{{{_FLAT}}}}}}}"""
 _MEDIA = {"blob": "data", "uri": "uri", "file": "file_id"}
 
 
@@ -42,7 +47,9 @@ class OtelGenai(Importer, frozen=True, kw_only=True):
     def read(self, record: Any) -> Sequence[Reading]:
         """The conversations of every trace in the file."""
         traces: dict[str, list[dict[str, Any]]] = {}
-        for span in _spans(record):
+        lost = Draft()
+        for span in _spans(record, lost):
+            lost.lost.update(f"attributes.{key}" for key in span["attributes"] if _is_other(key))
             if _INPUT in span["attributes"] or _OUTPUT in span["attributes"]:
                 traces.setdefault(str(span["trace"]), []).append(span)
         if not traces:
@@ -51,14 +58,17 @@ class OtelGenai(Importer, frozen=True, kw_only=True):
         for trace, spans in traces.items():
             ordered = sorted(spans, key=lambda span: str(span["start"]).zfill(24))
             talks = conversations([_exchange(span) for span in ordered])
-            readings.extend(_reading(talk, trace, number, self.drop_fields) for number, talk in enumerate(talks))
+            readings.extend(
+                _reading(talk, trace, number, lost.lost, self.drop_fields) for number, talk in enumerate(talks)
+            )
         return readings
 
 
-def _spans(record: Any) -> Iterator[dict[str, Any]]:
+def _spans(record: Any, lost: Draft) -> Iterator[dict[str, Any]]:
     """Every span, flat: trace, start, attributes as plain data."""
     for item in record if isinstance(record, list) else [record]:
         part = an_object(item, "a span")
+        lose_unknown(lost, part, _SPAN, "spans")
         groups = part.get("resourceSpans") or part.get("resource_spans")
         if groups is None:
             yield _flat(part)
@@ -131,7 +141,13 @@ def _exchange(span: dict[str, Any]) -> Exchange:
         if isinstance(key, str) and "gen_ai.usage." in key
     }
     about = {"model": model, "usage": usage or None, "timestamp": str(span["start"]) or None, "attributes": attributes}
+    about["tools"] = attributes.get("gen_ai.tool.definitions")
     return Exchange(given, answer, about)
+
+
+def _is_other(key: Any) -> bool:
+    """Whether an attribute is neither read nor a token count."""
+    return key not in _USED and ".usage." not in str(key)
 
 
 def _parsed(value: Any) -> Any:
@@ -185,20 +201,21 @@ def _part(part: Any) -> Any:
     return part
 
 
-def _reading(talk: Conversation, trace: str, number: int, drop: Sequence[str]) -> Reading:
-    attributes = talk.last.about["attributes"]
+def _reading(talk: Conversation, trace: str, number: int, lost: set[str], drop: Sequence[str]) -> Reading:
+    attributes: dict[Any, Any] = talk.last.about["attributes"]
     for message in talk.messages:
         message.pop("attributes", None)
     draft = Draft()
-    kept = {str(key): value for key, value in attributes.items() if key not in _USED and ".usage." not in str(key)}
+    kept = {str(key): value for key, value in attributes.items() if _is_other(key)}
+    draft.lost.update(lost - {f"attributes.{key}" for key in kept})
     key = attributes.get("gen_ai.conversation.id") or trace
     name = attributes.get("gen_ai.agent.name")
-    model = talk.last.about["model"]
+    model = talk.about("model")
     return transcript(
         talk.messages,
         draft,
         {"attributes": kept or None},
-        tools=_parsed(attributes.get("gen_ai.tool.definitions")),
+        tools=_parsed(talk.about("tools")),
         drop=drop,
         policy=Policy(model=model if isinstance(model, str) else None, role=name if isinstance(name, str) else None),
         source_id=f"{key}#{number}" if number else str(key),

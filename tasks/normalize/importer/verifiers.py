@@ -15,6 +15,7 @@ from schemas.trajectory import Outcome, Policy
 from tasks.normalize.base import Importer, Reading
 from tasks.normalize.decoder.found import compact
 from tasks.normalize.draft import Draft
+from tasks.normalize.known import lose_unknown
 from tasks.normalize.strict import decode
 from tasks.normalize.transcript import a_dict, a_list, an_object, plain_reader, token_span, transcript
 from tasks.normalize.usage import number
@@ -116,6 +117,11 @@ def _branch(
 ) -> Reading:
     path = paths[number_of]
     draft = Draft()
+    lose_unknown(draft, record.get("agent"), "config{model} name trainable", "agent")
+    trainable = a_dict(record.get("agent")).get("trainable")
+    if isinstance(trainable, bool):
+        draft.extra["trainable"] = trainable
+    lose_unknown(draft, record.get("calls"), "node model usage finish_reason", "calls")
     messages: list[Any] = []
     spans: list[tuple[int, TokenSpan]] = []
     before: list[Any] = []

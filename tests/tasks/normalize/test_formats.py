@@ -43,9 +43,16 @@ LOST = {
     "claude_code": {"lines.summary", "lines.toolUseResult"},
     "codex": {"lines.event_msg.user_message"},
     "inspect_log": {"events"},
+    "langsmith": {"runs.tool.inputs", "runs.tool.outputs"},
     "openai_responses": {"messages[].content[].annotations"},
-    "openhands": {"events.agent_state_changed", "events.recall"},
+    "openhands": {"events.agent_state_changed", "events.recall", "events.run.extras"},
     "openhands_sdk": {"events.ConversationStateUpdateEvent"},
+    "otel_genai": {
+        "attributes.gen_ai.tool.name",
+        "spans.resourceSpans[].resource",
+        "spans.resourceSpans[].scopeSpans[].spans[].name",
+        "spans.resourceSpans[].scopeSpans[].spans[].spanId",
+    },
     "sweagent": {"messages[].agent", "trajectory[].execution_time", "trajectory[].state"},
 }
 
