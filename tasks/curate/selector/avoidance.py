@@ -31,7 +31,9 @@ _URL = re.compile(r"https?://[^\s<>\"'`)\]}]+")
 
 
 class Avoidance(Selector, frozen=True, kw_only=True):
-    """Reasons: refusal, placeholder, fabricated_reference. The evidence is the text that matched.
+    """Drops non-attempts and answers that cite what was never seen.
+
+    Reasons: refusal, placeholder, fabricated_reference. The evidence is the text that matched.
 
     Only the last words of the agent are looked at. A reference is fabricated when the answer cites a URL that
     stands nowhere before in the trajectory.

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 class Balance(SetSelector, frozen=True, kw_only=True):
-    """The reason is `over_quota`; the evidence the cell, its quota and its size. A kept trajectory of a cell that
+    """Balances a set over a grid: no cell holds more than its quota, and cells that fall short are reported.
+
+    The reason is `over_quota`; the evidence the cell, its quota and its size. A kept trajectory of a cell that
     falls short says so: reason `short_cell`, with the quota and what the cell has.
 
     columns: what makes a cell: task, task_kind, teacher, strategy, harness, tier, dataset, licence, action_space,

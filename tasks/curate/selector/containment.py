@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 class Containment(SetSelector, frozen=True, kw_only=True):
-    """The reason is `contained`; the evidence the kept, longer trajectory and the share of shingles that it holds.
+    """Drops trajectories most of whose text stands in a longer one.
+
+    The reason is `contained`; the evidence the kept, longer trajectory and the share of shingles that it holds.
 
     threshold: least share of a text's distinct shingles that stand in the longer one (true, not estimated).
     window: words in a shingle. view: what is compared: whole (prompt and actions), actions, answer, prompt.

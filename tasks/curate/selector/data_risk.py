@@ -17,7 +17,9 @@ Kind = Literal["secret", "email", "phone", "card", "iban"]
 
 
 class DataRisk(Selector, frozen=True, kw_only=True):
-    """Reasons: the kind of what was found first in the order of `drop`; `tagged` for what is kept with a finding.
+    """Bars or tags trajectories that hold secrets or personal data.
+
+    Reasons: the kind of what was found first in the order of `drop`; `tagged` for what is kept with a finding.
 
     All of the trajectory is looked at, what the environment answered included. The evidence counts findings by
     kind and detector and names the first by step and hash; no value is ever written down. What is dropped is

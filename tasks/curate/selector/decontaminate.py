@@ -39,7 +39,9 @@ _SHOWN, _SHORT = 300, 40
 
 
 class Decontaminate(Selector, frozen=True, kw_only=True):
-    """Reasons: contaminated (n-grams), contaminated_exact (a short row is the prompt), contaminated_place
+    """Bars trajectories that overlap with a benchmark.
+
+    Reasons: contaminated (n-grams), contaminated_exact (a short row is the prompt), contaminated_place
     (repository and commit, or instance id), contaminated_semantic. What is dropped is barred from RL and pairs too,
     and all trajectories are looked at, not only those that other selectors kept.
 

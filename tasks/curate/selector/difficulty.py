@@ -19,7 +19,9 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class Difficulty(Selector, frozen=True, kw_only=True):
-    """Reasons: too_hard, too_easy, ungraded (fewer than `min_samples` judged). The score is the pass rate.
+    """Keeps trajectories of tasks in a band of difficulty, measured by the pass rate of the task's group.
+
+    Reasons: too_hard, too_easy, ungraded (fewer than `min_samples` judged). The score is the pass rate.
 
     The group is all trajectories of the task in this recipe, kept or not, so that it may stand after `verified`.
 

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 class Diversity(SetSelector, frozen=True, kw_only=True):
-    """The reason is `redundant`; the evidence the nearest kept trajectory and the cosine similarity with it.
+    """Keeps the most different trajectories: k-center by farthest point.
+
+    The reason is `redundant`; the evidence the nearest kept trajectory and the cosine similarity with it.
 
     Starting with the most central trajectory, the one least similar to all that are kept is added until `count` are
     kept, or until every other one is within `least` of a kept one. Ties fall to the smaller id. The score of a kept

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 
 class InteractionDensity(SetSelector, frozen=True, kw_only=True):
-    """The reason is `sparse`; the score is the density, the evidence the rank and the last density that was kept.
+    """Keeps the trajectories with the most interaction: tool calls a step of the agent, or in all.
+
+    The reason is `sparse`; the score is the density, the evidence the rank and the last density that was kept.
 
     measure: `calls` counts tool calls that were answered, `per_step` divides them by the agent's steps.
     top: how many stay (at least 1), or share: which share of them, rounded up. least: the least density that stays.

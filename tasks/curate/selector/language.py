@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 class Language(Selector, frozen=True, kw_only=True):
-    """The reason is `language`; the evidence the language found and how many words it was found in.
+    """Keeps trajectories whose words are in the languages asked for.
+
+    The reason is `language`; the evidence the language found and how many words it was found in.
 
     Looked at are the words of users and of the agent, fenced code left out; calls are no language. Detected with
     py3langid. A text of fewer than `min_words` words says too little and stays, reason `short`.

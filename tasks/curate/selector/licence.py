@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 class Licence(Selector, frozen=True, kw_only=True):
-    """Reasons: licence_refused, licence_unknown. What is dropped is barred from RL and pairs too.
+    """Bars trajectories whose licence is not allowed.
+
+    Reasons: licence_refused, licence_unknown. What is dropped is barred from RL and pairs too.
 
     allow: allowed licences, refuse: refused ones, by name ("mit", "apache-2.0", "cc-by-*"); case, spaces and
     underscores do not matter, `*` stands for anything. Without `allow` everything that is not refused is allowed.

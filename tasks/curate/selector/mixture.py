@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 class Mixture(SetSelector, frozen=True, kw_only=True):
-    """Reasons: over_ratio (the part has enough), not_in_mixture (no ratio names its value).
+    """Mixes a set in exact ratios: as many trajectories as the scarcest part allows.
+
+    Reasons: over_ratio (the part has enough), not_in_mixture (no ratio names its value).
 
     column: whose values are mixed (see `balance`). ratios: the weight of each value, such as
     {arithmetic = 1, code = 3}; weights need not sum to 1. A part that is missing leaves nothing: an error says so.

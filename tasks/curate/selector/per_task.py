@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 class PerTask(SetSelector, frozen=True, kw_only=True):
-    """The reason is `over_quota`; the evidence the task's quota and pass rate.
+    """Keeps a few trajectories of each task, more of hard ones, so that easy tasks do not crowd them out.
+
+    The reason is `over_quota`; the evidence the task's quota and pass rate.
 
     easy: how many of a task that always passes stay. hard: how many of a task that never does; in between the
     quota follows the pass rate and is rounded up. A task nobody judged has the quota `hard`.

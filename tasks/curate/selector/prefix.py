@@ -18,7 +18,9 @@ _SIZE = 16
 
 
 class Prefix(SetSelector, frozen=True, kw_only=True):
-    """The reason is `prefix`; the evidence the kept, longer trajectory and both lengths in steps.
+    """Drops trajectories that are the beginning of another one.
+
+    The reason is `prefix`; the evidence the kept, longer trajectory and both lengths in steps.
 
     Compared are the words of users and the actions of the agent, step by step; what the environment answered
     follows from them. Equal trajectories are no prefixes of each other (see `exact`).

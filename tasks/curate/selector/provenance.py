@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 
 class Provenance(Selector, frozen=True, kw_only=True):
-    """Reasons: real, stitched (a keep for the sort asked for, else a drop); the evidence names the parents.
+    """Tells recorded trajectories from stitched ones, and keeps the sort asked for.
+
+    Reasons: real, stitched (a keep for the sort asked for, else a drop); the evidence names the parents.
 
     Stitched is what was made from other trajectories (a refiner's work, a branch), so that no agent ever ran it as a
     whole from its first step to its last; everything else is real.

@@ -19,7 +19,9 @@ _SIDES = ("", "train", "held_out")
 
 
 class Split(SetSelector, frozen=True, kw_only=True):
-    """Reasons: train and held_out (a keep for the part asked for, else a drop), split_bridge.
+    """Splits a set into train and held-out so that nothing leaks from one to the other.
+
+    Reasons: train and held_out (a keep for the part asked for, else a drop), split_bridge.
 
     Trajectories of one task, and trajectories whose texts share at least `threshold` of their shingles (true
     Jaccard), belong together, and so does what hangs together through them. A group goes to one side as a whole, by
@@ -28,7 +30,8 @@ class Split(SetSelector, frozen=True, kw_only=True):
     of each side as evidence. (So a split grown over time may differ from one made at once.)
 
     part: train, held_out, or all (both are kept, the reason tells them apart).
-    held_out: the share of groups that is held out. name: splits of one name share their record.
+    held_out: the share of groups that is held out. threshold, window: as above, in shingles of so many words.
+    name: splits of one name share their record.
     """
 
     part: Literal["train", "held_out", "all"] = "train"

@@ -18,7 +18,9 @@ Rule = Literal["tool_error", "empty_result", "repeated_call", "unknown_tool", "m
 
 
 class StrictClean(Selector, frozen=True, kw_only=True):
-    """The reason is the rule's name; the evidence the step and the call that break it.
+    """Drops trajectories that break one of a list of named rules about tool calls.
+
+    The reason is the rule's name; the evidence the step and the call that break it.
 
     rules, in the order in which they are tried: tool_error: a result says that the call failed. empty_result: a
     call's result is blank. repeated_call: a call follows an equal one. unknown_tool: a tool that the step was not

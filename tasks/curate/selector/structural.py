@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 class Structural(Selector, frozen=True, kw_only=True):
-    """Reasons: no_agent_step, ends_mid_action, no_answer, empty_answer, cut, unparsed_call, unanswered_call, looping.
+    """Drops trajectories that are no whole runs of an agent.
+
+    Reasons: no_agent_step, ends_mid_action, no_answer, empty_answer, cut, unparsed_call, unanswered_call, looping.
 
     ends_mid_action: the last step calls a tool whose result is not there, or the run was broken off.
     no_answer: the last word is not the agent's (`allow_no_answer`). cut: the last message hit the

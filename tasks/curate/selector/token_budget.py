@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 class TokenBudget(SetSelector, frozen=True, kw_only=True):
-    """The reason is `over_budget`; the evidence its tokens and what was spent before it.
+    """Keeps trajectories until a budget of tokens is spent.
+
+    The reason is `over_budget`; the evidence its tokens and what was spent before it.
 
     A trajectory that does not fit is dropped and a later, shorter one may still fit.
 

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 class Verified(Selector, frozen=True, kw_only=True):
-    """Reasons of a drop: the kind of the verdict (fail, timeout, …), `low_reward`, or `unverified` without one.
+    """Keeps trajectories that a verifier passed.
+
+    Reasons of a drop: the kind of the verdict (fail, timeout, …), `low_reward`, or `unverified` without one.
 
     verifiers: the verifiers that count, empty for all of them.
     need: with several verdicts, whether `any` must pass or `all`.
