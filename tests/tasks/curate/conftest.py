@@ -5,13 +5,12 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from schemas.ids import content_id, with_id
 from schemas.recipe import Recipe
 from schemas.rows import Verdict
-from schemas.trajectory import Policy, Provenance, Step, ToolCall, ToolResult, Trajectory, text_part
+from schemas.trajectory import Policy, Step, ToolCall, ToolResult, Trajectory, text_part
 from schemas.vocabulary import Decision, Source, VerdictKind
 from tasks.context import Context
 from tasks.curate.base import Selector
@@ -22,8 +21,8 @@ from warehouse.lake import Lake, Stamp
 class Bench:
     """A lake, a context, and short ways to fill and ask them."""
 
-    def __init__(self, root: Path) -> None:
-        self.lake = Lake.open(root / "lake")
+    def __init__(self, root: Path, lake: Lake) -> None:
+        self.lake = lake
         self.ctx = Context(Recipe(name="test"), self.lake, "run", root, root / "out")
 
     def add(self, *trajectories: Trajectory) -> list[str]:
@@ -59,16 +58,33 @@ class Bench:
 
 @contextmanager
 def _opened(root: Path) -> Iterator[Bench]:
-    made = Bench(root)
+    lake = Lake.open(root / "lake")
+    made = Bench(root, lake)
     try:
         yield made
     finally:
         made.ctx.close()
-        made.lake.close()
+        lake.close()
+
+
+@pytest.fixture(scope="session")
+def shared_lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    lake = Lake.open(tmp_path_factory.mktemp("shared") / "lake")
+    yield lake
+    lake.close()
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
+def bench(tmp_path: Path, shared_lake: Lake) -> Iterator[Bench]:
+    """A lake that all tests share; `make` gives each test trajectories of its own."""
+    made = Bench(tmp_path, shared_lake)
+    yield made
+    made.ctx.close()
+
+
+@pytest.fixture
+def fresh_bench(tmp_path: Path) -> Iterator[Bench]:
+    """A lake of its own, for tests that count its rows."""
     with _opened(tmp_path) as made:
         yield made
 
@@ -113,13 +129,10 @@ def make_trajectory(
 
 
 @pytest.fixture
-def make() -> Callable[..., Trajectory]:
-    return make_trajectory
+def make(request: pytest.FixtureRequest) -> Callable[..., Trajectory]:
+    """Makes trajectories whose ids no other test has."""
 
+    def made(prompt: str, *actions: Any, **more: Any) -> Trajectory:
+        return make_trajectory(prompt, *actions, **{"source_id": request.node.nodeid, **more})
 
-@pytest.fixture
-def licensed() -> Callable[[Trajectory, str], Trajectory]:
-    def with_licence(trajectory: Trajectory, licence: str) -> Trajectory:
-        return msgspec.structs.replace(trajectory, provenance=Provenance(licence=licence))
-
-    return with_licence
+    return made

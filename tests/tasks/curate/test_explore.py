@@ -24,7 +24,8 @@ def text(seed, changed=0):
     return " ".join(words)
 
 
-def test_levels(bench, make):
+def test_levels(fresh_bench, make):
+    bench = fresh_bench
     ids = bench.add(*(make("", text(seed, changed)) for seed in range(3) for changed in (0, 1, 4)))
     selector = NearDuplicate(view="actions")
     levels = explore(bench.ctx, selector, ids, [0.9, 0.5], shown=2)
@@ -42,7 +43,8 @@ def test_levels(bench, make):
         explore(bench.ctx, Split(), ids, [0.5])
 
 
-def test_sources_that_lose_much(bench, make):
+def test_sources_that_lose_much(fresh_bench, make):
+    bench = fresh_bench
     ids = bench.add(
         *(make("q", f"a{n}", provenance=Provenance(dataset="big" if n < 4 else "small"), sample=n) for n in range(6))
     )

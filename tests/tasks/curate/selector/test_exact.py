@@ -53,7 +53,8 @@ def test_policies_say_which_one_stays(bench, make):
     assert bench.kept(Exact(**strong), ids) == [ids[1]]
 
 
-def test_order_does_not_matter_and_signatures_are_made_once(bench, make):
+def test_order_does_not_matter_and_signatures_are_made_once(fresh_bench, make):
+    bench = fresh_bench
     ids = bench.add(*(make("q", text, task="a", sample=n) for n, text in enumerate(["a", "b", "a", "a"])))
     first = set(bench.kept(Exact(), ids))
     count = bench.lake.sql("select count(*) from signatures").column(0)[0].as_py()

@@ -14,7 +14,8 @@ SAME = (
 OTHER = "The migration of geese over the northern mountains starts in early October."
 
 
-def test_paraphrases_go_and_other_texts_stay(bench, make):
+def test_paraphrases_go_and_other_texts_stay(fresh_bench, make):
+    bench = fresh_bench
     ids = bench.add(*(make("", text) for text in (*SAME, OTHER)))
     outcomes = bench.select(Semantic(threshold=0.8), ids)
     dropped = [ref for ref in ids if outcomes[ref].decision is Decision.DROP]
