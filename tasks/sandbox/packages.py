@@ -14,13 +14,15 @@ import time
 from collections.abc import Iterable
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
-
-from packaging.requirements import InvalidRequirement, Requirement
+from typing import TYPE_CHECKING
 
 from schemas.errors import Unavailable, UserError
 from schemas.ids import content_id
 from schemas.trajectory import Base
 from tasks.sandbox.interpreter import needed
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 INSIDE = "/opt/env"
 _LAYOUT = 1
@@ -33,7 +35,9 @@ class Packages(Base, frozen=True):
     version: str
 
 
-def _found(text: str) -> tuple[Requirement, Distribution]:
+def _found(text: str) -> tuple["Requirement", Distribution]:
+    from packaging.requirements import InvalidRequirement, Requirement
+
     try:
         wanted = Requirement(text)
     except InvalidRequirement as error:
@@ -55,6 +59,8 @@ def _found(text: str) -> tuple[Requirement, Distribution]:
 
 def closure(names: Iterable[str]) -> dict[str, Distribution]:
     """The distributions that `names` need, by canonical name; optional extras only where asked for."""
+    from packaging.requirements import Requirement
+
     every: dict[str, Distribution] = {}
     queue = [(name, "") for name in names]
     seen: set[tuple[str, str]] = set()
