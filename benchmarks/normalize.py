@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+ROW_GROUP = 16 << 20
 WORDS = ["value", "self", "return", "result", "the", "import", "test", "data", "= None", "(index)", "path", "error:"]
 
 
@@ -155,13 +156,17 @@ def ours(shape: Shape, file: Path, out: Path) -> float:
     start = cpu()
     items = importer.plan(WorkingSet(), ctx).items
     writer = None
+    held: list[Any] = []
     kept = 0
     for first in range(0, len(items), importer.batch_size):
         result = importer.run(items[first : first + importer.batch_size], ctx)
         kept += len(result.outcomes)
-        table = to_arrow("trajectories", result.rows["trajectories"])
-        writer = writer or pq.ParquetWriter(out, table.schema, compression="snappy")
-        writer.write_table(table)
+        held.append(to_arrow("trajectories", result.rows["trajectories"]))
+        if sum(table.nbytes for table in held) >= ROW_GROUP or first + importer.batch_size >= len(items):
+            table = pa.concat_tables(held)
+            writer = writer or pq.ParquetWriter(out, table.schema, compression="lz4", use_dictionary=False)
+            writer.write_table(table)
+            held = []
     if writer is not None:
         writer.close()
     used = cpu() - start

@@ -79,17 +79,26 @@ def turns_of(text: str) -> tuple[list[dict[str, Any]], bool]:
     style = next((mark for mark in _STYLES if mark in text), None)
     if style is None:
         raise RecordError("no_messages", f"the text holds neither {' nor '.join(_STYLES)}")
-    before = text[: text.index(style)].replace("<|begin_of_text|>", "").strip()
-    if before:
-        raise RecordError("text_before_turns", f"{len(before)} characters stand before the first turn")
+    _no_text(text[: text.index(style)].replace("<|begin_of_text|>", ""))
     turns: list[dict[str, Any]] = []
     cut = False
+    end = text.index(style)
     for match in _STYLES[style].finditer(text):
         content = match.group(2)
+        _no_text(text[end : match.start()])
+        end = match.end()
         cut = match.end() == len(text) and not match.group(0).rstrip("\n").endswith("|>")
         turns.append({"role": match.group(1).strip(), "content": content})
+    _no_text(text[end:])
     # A generation prompt: the turn that the model was to write.
     if turns and cut and not turns[-1]["content"].strip():
         turns.pop()
         cut = False
     return turns, cut
+
+
+def _no_text(between: str) -> None:
+    if between.replace("<|end_of_text|>", "").strip():
+        raise RecordError(
+            "text_outside_turns", f"{len(between)} characters belong to no turn: {between.strip()[:80]!r}"
+        )
