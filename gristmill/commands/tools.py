@@ -83,9 +83,12 @@ def doctor(lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
 def setup() -> None:
     """Prepare the embedded model (once): converted from the weights that its package ships, nothing is downloaded."""
     from gristmill.output import err
+    from tasks.curate.similarity.warm import warm
     from tasks.rollout.engine.model_files import prepare_model
 
     err.print(f"embedded model: {prepare_model()}")
+    warm()
+    err.print("similarity kernels: compiled")
 
 
 def maintain(lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
