@@ -217,6 +217,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--json", action="store_true", help="one line of JSON")
     given = parser.parse_args()
+    if given.peer is not None and not (given.peer / "datasets").is_dir():
+        parser.error(f"{given.peer} is no checkout of the agent-data-protocol project (it has no folder 'datasets')")
     rates = measure(given.peer, given.runs)
     result = {
         "figure": rates["swe-smith"]["ours"],
