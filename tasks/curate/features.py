@@ -105,6 +105,12 @@ def in_chunks(lake: Lake, refs: Sequence[str]) -> Iterator[tuple[Sequence[str], 
         yield chunk, trajectories
 
 
+def stacked(tables: Sequence[pa.Table | None]) -> pa.Table | None:
+    """The tables that are there as one, or None."""
+    some = [table for table in tables if table is not None]
+    return pa.concat_tables(some) if some else None
+
+
 def _table(refs: Sequence[str], kind: str, signed: Sequence[Signed]) -> pa.Table:
     return pa.table(
         {

@@ -48,9 +48,8 @@ class Containment(SetSelector, frozen=True, kw_only=True):
     def choose(self, refs: Sequence[str], ctx: "Context") -> Chosen:
         """From the longest to the shortest, against kept trajectories only."""
         import numpy as np
-        import pyarrow as pa
 
-        from tasks.curate.features import raw_signatures
+        from tasks.curate.features import raw_signatures, stacked
         from tasks.curate.similarity.contain import RATE, candidates
         from tasks.curate.similarity.shingles import ShingleSets
         from tasks.curate.sketches import shingles
@@ -89,8 +88,7 @@ class Containment(SetSelector, frozen=True, kw_only=True):
             share, outer = max(shares, key=lambda pair: (pair[0], -sizes[pair[1]], refs[pair[1]]), default=(0.0, -1))
             if share >= self.threshold:
                 choices[number] = Choice(False, "contained", share, {"kept": refs[outer], "share": share})
-        tables = [table for table in (found.rows, told.rows) if table is not None]
-        return Chosen(choices, side_rows(signatures=pa.concat_tables(tables) if tables else None))
+        return Chosen(choices, side_rows(signatures=stacked([found.rows, told.rows])))
 
     def _apart(self, one: Standing, other: Standing, same: bool) -> bool:
         if apart(same, one.teacher != other.teacher, self.same_task, self.across_tasks):

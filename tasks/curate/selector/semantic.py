@@ -25,6 +25,8 @@ class Semantic(SetSelector, frozen=True, kw_only=True):
     same_task, across_tasks: as in `near_duplicate`.
     values: `spare` two texts that name other numbers, which embeddings hardly tell apart; or `compare` them.
     min_words: shorter texts are kept and not compared; a vector says too little about them.
+    screen: `static` looks for neighbours with a fast model distilled from the other one first, and only what has
+    one within `threshold` − `margin` is embedded and compared; for large sets.
     """
 
     threshold: Annotated[float, Meta(gt=0, le=1)] = 0.95
@@ -34,6 +36,8 @@ class Semantic(SetSelector, frozen=True, kw_only=True):
     across_tasks: bool = True
     values: Literal["spare", "compare"] = "spare"
     min_words: Annotated[int, Meta(ge=1)] = 8
+    screen: Literal["none", "static"] = "none"
+    margin: Annotated[float, Meta(ge=0)] = 0.15
 
     @property
     def leans_on_verdicts(self) -> bool:
@@ -45,8 +49,10 @@ class Semantic(SetSelector, frozen=True, kw_only=True):
         import numpy as np
 
         from tasks.curate.facts import facts, task_codes
+        from tasks.curate.features import stacked
         from tasks.curate.similarity.cosine import greedy_cosine
         from tasks.curate.similarity.embed import embeddings
+        from tasks.curate.similarity.neighbours import with_neighbour
 
         known = standings(ctx.lake, refs, self.keep)
         told = facts(ctx.lake, refs, self.view)
@@ -54,10 +60,20 @@ class Semantic(SetSelector, frozen=True, kw_only=True):
         teacher, numbers = [known[ref].teacher for ref in refs], told.values["numbers"].tolist()
         order = ranking(self.keep, refs, told.values["chars"].tolist(), known)
         order = order[told.values["words"][order] >= self.min_words]
-        long = [refs[number] for number in sorted(order.tolist())]
-        made = embeddings(ctx.lake, long, self.view)
+        rows = []
+        if self.screen == "static" and len(order):
+            # By id, so that an index over the vectors does not depend on the order of `refs`.
+            by_id = np.array(sorted(order.tolist(), key=refs.__getitem__), np.int64)
+            rough = embeddings(ctx.lake, [refs[number] for number in by_id.tolist()], self.view, "static")
+            near = np.zeros(len(refs), np.bool_)
+            near[by_id] = with_neighbour(rough.vectors, self.threshold - self.margin)
+            order = order[near[order]]
+            rows.append(rough.rows)
+        chosen = np.sort(order)
+        made = embeddings(ctx.lake, [refs[number] for number in chosen.tolist()], self.view)
+        rows.append(made.rows)
         vectors = np.zeros((len(refs), made.vectors.shape[1]), np.float32)
-        vectors[np.sort(order)] = made.vectors
+        vectors[chosen] = made.vectors
 
         def guarded(a: int, b: int) -> bool:
             same = bool(task[a] == task[b] >= 0)
@@ -70,7 +86,7 @@ class Semantic(SetSelector, frozen=True, kw_only=True):
             _choice(refs, kept, cosine, spared)
             for kept, cosine, spared in zip(*(column.tolist() for column in found), strict=True)
         ]
-        return Chosen(choices, side_rows(signatures=told.rows, embeddings=made.rows))
+        return Chosen(choices, side_rows(signatures=told.rows, embeddings=stacked(rows)))
 
 
 def _choice(refs: Sequence[str], kept: int, cosine: float, spared: int) -> Choice:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 from msgspec import Meta
 
 from schemas.ids import content_id, seed_for
-from tasks.curate.base import Choice, Chosen, SetSelector
+from tasks.curate.base import Choice, Chosen, SetSelector, side_rows
 from tasks.curate.standing import standings
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ class Split(SetSelector, frozen=True, kw_only=True):
     def choose(self, refs: Sequence[str], ctx: "Context") -> Chosen:
         """Recorded sides first, then what is new, by id."""
         import numpy as np
-        import pyarrow as pa
 
+        from tasks.curate.features import stacked
         from tasks.curate.similarity.links import groups
         from tasks.curate.similarity.sketch import buckets, choose_bands, exact_buckets
         from tasks.curate.sketches import shingles, sketches
@@ -87,8 +87,7 @@ class Split(SetSelector, frozen=True, kw_only=True):
             choices.append(Choice(self.part in ("all", name), name, evidence={"cluster": cluster}))
             if ref not in recorded:
                 fresh.append((ref, name, cluster))
-        tables = [table for table in (found.rows, self._rows(fresh)) if table is not None]
-        return Chosen(choices, {"signatures": pa.concat_tables(tables)} if tables else {})
+        return Chosen(choices, side_rows(signatures=stacked([found.rows, self._rows(fresh)])))
 
     def fingerprint(self, ctx: "Context") -> str:
         """With the recipe's seed."""

@@ -52,3 +52,11 @@ def test_long_runs_with_one_beginning_are_not_the_same(bench, make):
     start = " ".join([SAME[0]] * 30)
     ids = bench.add(make("", start + " " + " ".join([OTHER] * 30)), make("", start + " " + " ".join([SAME[0]] * 30)))
     assert bench.kept(Semantic(), ids) == ids
+
+
+@pytest.mark.slow
+def test_the_screen_leaves_the_decisions_as_they_are(bench, make, tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+    ids = bench.add(*(make("", text) for text in (*SAME, OTHER)))
+    plain = bench.select(Semantic(threshold=0.8), ids)
+    assert bench.select(Semantic(threshold=0.8, screen="static"), ids) == plain
