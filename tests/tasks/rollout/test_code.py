@@ -26,7 +26,7 @@ def run(texts: list[str], put_tasks, entry, run_entry, lake, peer, made, **optio
 def test_a_program_and_then_the_answer(put_tasks, entry, run_entry, lake, peer, made):
     one, reason = run([PRINTS, "42"], put_tasks, entry, run_entry, lake, peer, made, max_tokens=50, closing_tokens=8)
     assert [step.source for step in one.steps] == [Source.USER, Source.AGENT, Source.ENVIRONMENT, Source.AGENT]
-    assert "The program printed:\n42" in text_of(one.steps[2].content)
+    assert "printed:\n42" in text_of(one.steps[2].content)
     assert (reason, one.action_space) == ("ok", ActionSpace.CODE)
     assert [body["max_tokens"] for body in peer.bodies] == [50, 8]
     # What the model was shown is what the trajectory holds.
@@ -87,6 +87,6 @@ def test_what_a_program_printed_is_recorded(put_tasks, entry, run_entry, lake, p
 
 def test_programming_tasks_are_told_how_to_end(put_tasks, entry, run_entry, lake, peer, made):
     block = "```python\ndef f():\n    return 1\n\nprint(f())\n```"
-    one, reason = run([block, "Done."], put_tasks, entry, run_entry, lake, peer, made, kind="code")
-    assert "reply: Done" in text_of(one.steps[2].content)
+    one, reason = run([block, "Yes, it is."], put_tasks, entry, run_entry, lake, peer, made, kind="code")
+    assert "Is the task solved?" in text_of(one.steps[2].content)
     assert (reason, len(one.steps)) == ("ok", 4)
