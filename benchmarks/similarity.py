@@ -40,7 +40,7 @@ sys.path.insert(0, str(ROOT))
 
 THRESHOLD, WINDOW, WORDS = 0.8, 5, 230
 # Documents for each peer: about 10 s a run.
-SIZES = {"rensa": 25_000, "rensa_rho": 25_000, "datasketch": 25_000, "datatrove": 2_000, "semhash": 10_000}
+SIZES = {"rensa": 25_000, "rensa_rho": 25_000, "datasketch": 25_000, "datatrove": 2_000, "semhash": 3_000}
 
 
 class Corpus(NamedTuple):
