@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -13,6 +13,8 @@ from tasks.normalize.base import Reading
 from tasks.normalize.chat import Reader
 from tasks.normalize.dialect import Dialect
 from tasks.normalize.draft import Draft
+
+_IDS = tuple[Annotated[int, msgspec.Meta(ge=0, lt=2**31)], ...]
 
 
 @lru_cache(maxsize=1)
@@ -83,8 +85,8 @@ def token_span(
             id="",
             trajectory_id="",
             step=0,
-            prompt_token_ids=msgspec.convert(prompt or [], tuple[int, ...]),
-            completion_token_ids=msgspec.convert(completion, tuple[int, ...]),
+            prompt_token_ids=msgspec.convert(prompt or [], _IDS),
+            completion_token_ids=msgspec.convert(completion, _IDS),
             completion_logprobs=msgspec.convert(logprobs, tuple[float, ...]) if logprobs else None,
             model=model,
             finish_reason=finish_reason,

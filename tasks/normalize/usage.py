@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from schemas.errors import RecordError
 from schemas.trajectory import Usage
 
 _NAMES: dict[str, tuple[str, ...]] = {
@@ -35,7 +36,7 @@ def usage_of(given: Any) -> Usage | None:
     for field, names in _NAMES.items():
         value = next((number(flat[name]) for name in names if name in flat), None)
         if value is not None:
-            found[field] = float(value) if field in ("cost_usd", "latency_s") else int(value)
+            found[field] = float(value) if field in ("cost_usd", "latency_s") else whole(value)
     return Usage(**found) if found else None
 
 
@@ -63,6 +64,13 @@ def usage_fields(usage: Usage) -> dict[str, Any]:
         "latency_s": usage.latency_s,
     }
     return {name: value for name, value in values.items() if value is not None}
+
+
+def whole(value: int | float) -> int:
+    """`value` as a whole number that a column of 64 bits holds; RecordError beyond."""
+    if not -(2**63) <= value < 2**63:
+        raise RecordError("number_out_of_range", f"a count of {value}")
+    return int(value)
 
 
 def number(value: Any) -> int | float | None:

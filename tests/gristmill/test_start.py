@@ -11,9 +11,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def gristmill(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "gristmill", *arguments], cwd=cwd, capture_output=True, text=True, timeout=120, check=False
-    )
+    command = [sys.executable, "-m", "gristmill", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -12,6 +12,7 @@ _OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output", "local_
 _NOTED = frozenset({"id", "type", "status", "call_id", "timestamp", "model"})
 _OUTPUT = "id type status call_id output timestamp model"
 _REASONING = "id type status summary[]{type text} content[]{type text} encrypted_content timestamp model"
+_TURN = frozenset({"role", "content", "tool_calls", "reasoning_content", "sealed_thinking"})
 _OWN_OUTPUT = ("output", "outputs", "results", "result", "error")
 
 
@@ -54,7 +55,7 @@ def _add(turn: dict[str, Any], item: dict[str, Any], kind: Any) -> list[dict[str
     if kind == "message":
         rest = _message(item)
         turn["content"] = rest.pop("content", None)
-        turn.update({key: value for key, value in rest.items() if key != "role"})
+        _put(turn, {key: value for key, value in rest.items() if key != "role"})
     elif kind == "reasoning":
         texts = [_joined(item.get(name)) for name in ("content", "summary")]
         thought = next((text for text in texts if text), None)
@@ -68,12 +69,17 @@ def _add(turn: dict[str, Any], item: dict[str, Any], kind: Any) -> list[dict[str
         function = {"name": item.get("name"), "arguments": arguments}
         turn.setdefault("tool_calls", []).append({"id": item.get("call_id") or item.get("id"), "function": function})
         # Training logs put token ids beside the call.
-        for key, value in item.items():
-            if key not in _NOTED and key not in ("name", "arguments", "input"):
-                turn.setdefault(key, value)
+        more = {key: value for key, value in item.items() if key not in _NOTED}
+        _put(turn, {key: more[key] for key in more if key not in ("name", "arguments", "input")})
     else:
         return _builtin(turn, item, str(kind))
     return []
+
+
+def _put(turn: dict[str, Any], fields: dict[str, Any]) -> None:
+    """Adds fields of an item to the turn; one that bears the name of a part of the turn gets another."""
+    for key, value in fields.items():
+        turn.setdefault(f"item_{key}" if key in _TURN else key, value)
 
 
 def _builtin(turn: dict[str, Any], item: dict[str, Any], kind: str) -> list[dict[str, Any]]:

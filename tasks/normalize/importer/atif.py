@@ -19,7 +19,8 @@ from tasks.normalize.content import media, parts_of
 from tasks.normalize.decoder.found import compact, from_value
 from tasks.normalize.draft import SCORE, Draft, pair
 from tasks.normalize.known import lose_unknown
-from tasks.normalize.transcript import a_dict
+from tasks.normalize.transcript import a_dict, token_span
+from tasks.normalize.usage import whole
 
 _VERSION = re.compile(r"ATIF-v1\.[678](\.\d+)?")
 _STEP = frozenset(
@@ -234,22 +235,9 @@ def _usage(metrics: dict[str, Any]) -> Usage | None:
 
 
 def _span(metrics: dict[str, Any], step: int, model: str | None) -> TokenSpan | None:
-    prompt, completion = metrics.get("prompt_token_ids"), metrics.get("completion_token_ids")
-    if not isinstance(completion, list) or not completion:
-        return None
-    logprobs = metrics.get("logprobs")
-    try:
-        return TokenSpan(
-            id="",
-            trajectory_id="",
-            step=step,
-            prompt_token_ids=msgspec.convert(prompt or [], tuple[int, ...]),
-            completion_token_ids=msgspec.convert(completion, tuple[int, ...]),
-            completion_logprobs=msgspec.convert(logprobs, tuple[float, ...]) if logprobs else None,
-            model=model,
-        )
-    except msgspec.ValidationError as error:
-        raise RecordError("wrong_type", f"token ids or log-probabilities of step {step + 1}: {error}") from None
+    ids = metrics.get("prompt_token_ids"), metrics.get("completion_token_ids")
+    span = token_span(*ids, logprobs=metrics.get("logprobs"), model=model)
+    return None if span is None else msgspec.structs.replace(span, step=step)
 
 
 def _list(item: dict[str, Any], key: str) -> list[Any]:
@@ -268,7 +256,7 @@ def _text(item: dict[str, Any], key: str) -> str | None:
 
 def _int(item: dict[str, Any], key: str) -> int | None:
     value = item.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return whole(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _float(item: dict[str, Any], key: str) -> float | None:

@@ -136,9 +136,7 @@ class Fold(Refiner, frozen=True, kw_only=True):
             return GivenUp("lost_fact", {**evidence, "lost": lost[:20]})
         note = f"Summary of the work so far:\n{summary}"
         steps = renumbered((*before, Step(source=Source.ENVIRONMENT, content=text_part(note)), *after))
-        return Refined(
-            msgspec.structs.replace(trajectory, steps=steps, branch_point=start), "folded", evidence
-        )
+        return Refined(msgspec.structs.replace(trajectory, steps=steps, branch_point=start), "folded", evidence)
 
 
 def facts(text: str) -> set[str]:
