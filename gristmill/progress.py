@@ -44,7 +44,7 @@ class Drawn:
 
     def done(self, report: EntryReport) -> None:
         """Prints the entry's counts."""
-        eligible = "" if report.n_in == report.n_seen else f" of {report.n_seen} seen"
+        eligible = f" of {report.n_seen} seen" if report.n_in < report.n_seen else ""
         if report.n_in == 0:
             eligible = f"0 of {report.n_seen} eligible"
             self.console.print(f"  {report.stage.value:<11}{report.name:<18}{eligible}")
