@@ -24,6 +24,7 @@ from schemas.recipe import Recipe
 from schemas.rows import RunEvent
 from schemas.vocabulary import Stage
 from tasks.batch import BatchRef, BatchSummary, forget, register
+from tasks.client.redact import guard_logs
 from tasks.context import Context
 from tasks.curate.explore import source_losses
 from tasks.emit.base import Exporter
@@ -214,6 +215,7 @@ def under_way(
     working: WorkingSet | None = None,
 ) -> Iterator[Way]:
     """Opens the lake and a run of `recipe`; ends its models, client and sandbox whatever happens."""
+    guard_logs()
     opened = Lake.open(lake)
     run_id = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
     folder = Path(out or recipe.out or f"out/{recipe.name}").expanduser().resolve()

@@ -9,19 +9,17 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
 from schemas.errors import UserError
 from schemas.recipe import Recipe
 from schemas.vocabulary import Kind, Stage
+from tasks.client.redact import refuse_secrets
 from tasks.operator import Operator
 from tasks.registry import ENTRY_KIND, build
 
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9_-]*")
-_SECRET_FIELD = re.compile(r"(^|_)(api_?key|key|token|secret|password|authorization)$", re.IGNORECASE)
-_SECRET_VALUE = re.compile(r"\b(sk-[A-Za-z0-9_-]{8,}|hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|Bearer\s+\S{8,})")
 
 
 def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
@@ -43,7 +41,7 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 
 def parse_recipe(raw: dict[str, Any], where: str = "recipe") -> Recipe:
     """A Recipe from plain data, every entry checked against its plug-in."""
-    _refuse_secrets(raw, where)
+    refuse_secrets(raw, where)
     known = [field.encode_name for field in msgspec.structs.fields(Recipe)]
     unknown = sorted(set(raw) - set(known))
     if unknown:
@@ -131,33 +129,3 @@ def _index(target: list[Any], part: str, override: str) -> int:
             f"It has {len(target)} entries, counted from 0.",
         )
     return int(part)
-
-
-def _refuse_secrets(value: Any, where: str) -> None:
-    """Refuses literal keys and credentials in URLs; the message never repeats the secret."""
-    if isinstance(value, dict):
-        for key, child in value.items():
-            if isinstance(child, str) and child and _SECRET_FIELD.search(key):
-                raise UserError(
-                    f"{where}.{key} holds a literal secret.",
-                    "Recipes name the environment variable that holds a key, never the key.",
-                    'Write key_env = "NAME" and set NAME in the environment.',
-                )
-            _refuse_secrets(child, f"{where}.{key}")
-    elif isinstance(value, list | tuple):
-        for index, child in enumerate(value):
-            _refuse_secrets(child, f"{where}.{index}")
-    elif isinstance(value, str):
-        if _SECRET_VALUE.search(value):
-            raise UserError(f"{where} holds what looks like a key.", todo='Write key_env = "NAME" instead.')
-        if "://" in value:
-            try:
-                parts = urlsplit(value)
-            except ValueError:
-                return
-            if parts.password or (parts.username and parts.scheme.startswith("http")):
-                raise UserError(
-                    f"{where} has credentials in its URL.",
-                    "Keys come from the environment.",
-                    'Write key_env = "NAME" instead.',
-                )
