@@ -28,7 +28,11 @@ _SHAPES = re.compile(
     r"|xox[abeoprs]-[A-Za-z0-9\-]{10,}|AIza[A-Za-z0-9_\-]{30,}|(?:AKIA|ASIA)[A-Z0-9]{16}"
     r"|eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}"
 )
-_BEARER = re.compile(r"(?i)\b(bearer|basic|x-api-key:|api[-_]?key[\"']?\s*[:=])\s*[\"']?[A-Za-z0-9_\-\.=+/]{8,}")
+# A digit or padding behind the word: "basic arithmetic" and "bearer of news" are prose.
+_BEARER = re.compile(
+    r"(?i)\b(?:(bearer|basic)\s+[\"']?(?=[^\s\"']*[0-9=])|(x-api-key:|api[-_]?key[\"']?\s*[:=])\s*[\"']?)"
+    r"[A-Za-z0-9_\-\.=+/]{8,}"
+)
 _URL_CREDENTIALS = re.compile(r"(?i)\b([a-z][a-z0-9+.\-]*://)[^\s/@:\"']*:[^\s/@\"']+@")
 _QUERY_KEYS = re.compile(r"(?i)([?&](?:api[-_]?key|key|token|access[-_]token|sig|signature|secret)=)[^&\s\"']+")
 _SECRET_PARAMETERS = frozenset({"api_key", "apikey", "key", "token", "access_token", "secret", "sig", "signature"})
@@ -79,7 +83,7 @@ def redact(text: str) -> str:
     text = redact_exact(text)
     text = _URL_CREDENTIALS.sub(rf"\1{MASK}@", text)
     text = _QUERY_KEYS.sub(rf"\1{MASK}", text)
-    text = _BEARER.sub(rf"\1 {MASK}", text)
+    text = _BEARER.sub(lambda found: f"{found[1] or found[2]} {MASK}", text)
     return _SHAPES.sub(MASK, text)
 
 

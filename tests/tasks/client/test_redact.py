@@ -47,7 +47,16 @@ def test_headers_and_urls():
 
 
 @pytest.mark.parametrize(
-    "text", ["task-based-learning-environment-setup", "a basic idea: api keys matter", "7 * 6", "user@host"]
+    "text",
+    [
+        "task-based-learning-environment-setup",
+        "a basic idea: api keys matter",
+        "7 * 6",
+        "user@host",
+        "basic_arithmetic",
+        "Basic understanding of trees",
+        "the bearer of important news",
+    ],
 )
 def test_ordinary_text_stays(text):
     assert redact(text) == text
