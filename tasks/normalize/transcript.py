@@ -74,9 +74,7 @@ def a_list(value: Any, what: str) -> list[Any]:
     return value
 
 
-def token_span(
-    prompt: Any, completion: Any, logprobs: Any = None, *, model: str | None = None, finish_reason: str | None = None
-) -> TokenSpan | None:
+def token_span(prompt: Any, completion: Any, logprobs: Any = None, *, model: Any = None) -> TokenSpan | None:
     """A token span whose id, trajectory and step are still open; None without sampled tokens. Raises RecordError."""
     if not isinstance(completion, list) or not completion:
         return None
@@ -88,8 +86,7 @@ def token_span(
             prompt_token_ids=msgspec.convert(prompt or [], _IDS),
             completion_token_ids=msgspec.convert(completion, _IDS),
             completion_logprobs=msgspec.convert(logprobs, tuple[float, ...]) if logprobs else None,
-            model=model,
-            finish_reason=finish_reason,
+            model=model if isinstance(model, str) else None,
         )
     except msgspec.ValidationError as error:
         raise RecordError("wrong_type", f"token ids or log-probabilities: {error}") from None
