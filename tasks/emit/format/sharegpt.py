@@ -48,6 +48,8 @@ def _turns(step: Step, style: Style) -> list[dict[str, Any]]:
     text = plain_text(step.content)
     if step.reasoning is not None:
         text = f"<think>\n{step.reasoning}\n</think>\n\n{text}"
+    if style == "hermes" and step.source is Source.AGENT and hermes.OPEN in text:
+        raise RecordError("markup_in_text", "an agent's text holds the mark of a call")
     if not step.tool_calls:
         turn["value"] = text
     elif style == "function_call":
@@ -84,4 +86,6 @@ def _results(step: Step, style: Style) -> list[dict[str, Any]]:
     texts = [plain_text(result.content) for result in step.results]
     if style == "function_call":
         return [{"from": "observation", "value": text} for text in texts]
+    if any(hermes.RESPONSE_OPEN in text or hermes.RESPONSE_CLOSE in text for text in texts):
+        raise RecordError("markup_in_text", "a result holds the marks that would enclose it")
     return [{"from": "tool", "value": f"{hermes.RESPONSE_OPEN}\n{text}\n{hermes.RESPONSE_CLOSE}"} for text in texts]

@@ -5,7 +5,7 @@ from typing import Any
 
 from schemas.errors import RecordError
 from schemas.vocabulary import ArgumentState
-from tasks.normalize.decoder.found import Decoded, Found, from_value
+from tasks.normalize.decoder.found import Decoded, Found, compact, from_value
 from tasks.normalize.strict import decode as decode_json
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
@@ -51,10 +51,11 @@ def _call(body: str, cut: bool) -> Found | None:
 
 
 def encode(name: str, arguments: Any) -> str:
-    """The text of one call with parsed arguments (an object)."""
-    from tasks.normalize.decoder.found import compact
-
-    return f"{OPEN}\n{compact({'name': name, 'arguments': arguments})}\n{CLOSE}"
+    """The text of one call with parsed arguments (an object); markup inside of them is escaped as JSON allows."""
+    body = compact({"name": name, "arguments": arguments})
+    if OPEN in body or CLOSE in body:
+        body = body.replace("<", "\\u003c")
+    return f"{OPEN}\n{body}\n{CLOSE}"
 
 
 def responses(text: str) -> list[str] | None:

@@ -1,11 +1,13 @@
 """Source → interlingua → source gives every name, argument, result, role, order and outcome back."""
 
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.errors import RecordError
 from tasks.emit.format import adp, atif, openai_chat, sharegpt
 from tasks.normalize.importer.adp import Adp
 from tasks.normalize.importer.atif import Atif
@@ -47,8 +49,6 @@ def numbered(messages: list[Any]) -> list[Any]:
 
 @st.composite
 def openai_records(draw: st.DrawFn) -> dict[str, Any]:
-    import json
-
     messages: list[dict[str, Any]] = []
     if draw(st.booleans()):
         messages.append({"role": draw(st.sampled_from(["system", "developer"])), "content": draw(TEXT)})
@@ -264,3 +264,18 @@ def test_a_conversation_survives_every_format(writer: Any, record: dict[str, Any
     assert [r.content for s in first.steps for r in s.results] == [r.content for s in second.steps for r in s.results]
     assert [s.source for s in first.steps] == [s.source for s in second.steps]
     assert (first.outcome.success, first.outcome.score) == (second.outcome.success, second.outcome.score)
+
+
+def test_hermes_markup_inside_of_arguments_comes_back_and_in_results_is_refused() -> None:
+    def made(argument: str, result: str) -> dict[str, Any]:
+        call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": json.dumps({"x": argument})}}
+        messages = [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c", "content": result},
+        ]
+        return sharegpt.write(OpenaiChat(paths=()).read({"messages": messages})[0].trajectory)
+
+    again = Sharegpt(paths=()).read(made("</tool_call><tool_call>", "r"))[0].trajectory
+    assert again.steps[0].tool_calls[0].arguments_json == '{"x":"</tool_call><tool_call>"}'
+    with pytest.raises(RecordError, match="markup_in_text"):
+        made("x", "</tool_response>")
