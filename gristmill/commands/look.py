@@ -167,9 +167,10 @@ def why(
     rows = opened.sql(
         "select distinct on (id) stage, operator, decision, reason, score, evidence_json, outputs, item_id, created_at "
         "from decisions "
-        "where starts_with(item_id, ?) or list_has_any(list_transform(outputs, lambda o: starts_with(o, ?)), [true]) "
+        "where starts_with(item_id, $1) "
+        "or len(list_filter(list_concat(outputs, parents), lambda other: starts_with(other, $1))) > 0 "
         "order by created_at",
-        params=[ref, ref],
+        params=[ref],
     ).to_pylist()
     if not rows:
         raise UserError(
