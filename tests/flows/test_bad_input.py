@@ -9,7 +9,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.flows.running import ROOT, Peer, gristmill
+
+# Each starts Prefect two or three times, 5 to 30 s each on a busy machine.
+pytestmark = pytest.mark.timeout(900)
 
 
 def summary(text: str) -> dict[str, object]:

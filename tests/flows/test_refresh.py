@@ -16,6 +16,9 @@ import pytest
 
 from tests.flows.running import ROOT, Peer, gristmill
 
+# Each starts Prefect several times, 5 to 30 s each on a busy machine.
+pytestmark = pytest.mark.timeout(900)
+
 Start = Callable[..., Peer]
 Recipe = Callable[..., Path]
 
