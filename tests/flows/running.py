@@ -86,7 +86,7 @@ name = "dpo"
 
 
 def gristmill(
-    *arguments: str, cwd: Path, timeout: int = 240, env: dict[str, str] | None = None
+    *arguments: str, cwd: Path, timeout: int = 600, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Runs the command line; its lake is ./lake of `cwd`."""
     return subprocess.run(
