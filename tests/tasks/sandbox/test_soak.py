@@ -52,7 +52,8 @@ def _leases_of(pids: set[int]) -> list[str]:
 
 def _resources() -> dict[str, int]:
     return {
-        "mounts": len(Path("/proc/self/mountinfo").read_text().splitlines()),
+        # Mounts below our folders only: others come and go on the same machine.
+        "mounts": sum("gristmill" in line for line in Path("/proc/self/mountinfo").read_text().splitlines()),
         "descriptors": len(list(Path("/proc/self/fd").iterdir())),
         "temporary": len(list(Path("/tmp").glob("gristmill-unsafe-*"))),
     }
