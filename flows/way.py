@@ -237,13 +237,20 @@ def under_way(
             },
         )
         yield Way(ctx, working)
+        # Not after an error or a signal: batches may still run in Prefect's threads, and a database that is closed
+        # under its own query blocks for ever. The process's end closes it then, and frees its leases.
+        opened.close()
     finally:
         forget(ctx)
-        opened.close()
 
 
 def dataset(lake: Lake, name: str) -> tuple[Recipe, WorkingSet]:
     """The newest finished run of recipe `name` in the lake (as it stands, or at a snapshot): recipe and working set."""
+    # An early snapshot of the lake may have no tables yet.
+    if not lake.sql("select 1 from duckdb_tables() where table_name = 'runs'").num_rows:
+        raise UserError(
+            f"'{name}' did not exist at that snapshot of {lake.address}.", todo="Name a later one with --at."
+        )
     rows = lake.sql(
         "select recipe_json, summary_json from runs where recipe = ? and event = 'finished' "
         "and json_extract(summary_json, '$.working.tasks') is not null "

@@ -1,6 +1,9 @@
 """Writes the answer of a query: a table to look at, or JSON lines, CSV, Parquet for programs."""
 
+import math
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -19,6 +22,9 @@ def write_answer(answer: pa.Table, fmt: str, out: str) -> None:
         raise UserError(f"Unknown format '{fmt}'.", f"Known: {', '.join(FORMATS)}.")
     if fmt == "parquet" and not out:
         raise UserError("Parquet does not go to standard output.", todo="Name a file with --out FILE.parquet")
+    if out and (Path(out).is_dir() or not Path(out).parent.is_dir()):
+        raise UserError(f"Nothing can be written to '{out}'.", "--out names a file in a folder that exists.")
+    answer = answer.rename_columns(_distinct(answer.column_names))
     if fmt == "table" and not out:
         _show(answer)
         return
@@ -42,10 +48,21 @@ def _text(answer: pa.Table, fmt: str) -> str:
     if fmt == "json":
         import json
 
-        return "".join(json.dumps(row, ensure_ascii=False, default=_plain) + "\n" for row in answer.to_pylist())
+        rows = (_finite(row) for row in answer.to_pylist())
+        return "".join(json.dumps(row, ensure_ascii=False, default=_plain, allow_nan=False) + "\n" for row in rows)
     flat = pa.table([_flat(column) for column in answer.columns], names=answer.column_names)
     text: str = pl.DataFrame(pl.from_arrow(flat)).write_csv()
     return text
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """The names with repeated ones numbered: a join of two tables has two ids, and none may get lost."""
+    seen: Counter[str] = Counter()
+    result = []
+    for name in names:
+        seen[name] += 1
+        result.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+    return result
 
 
 def _plain(value: object) -> object:
@@ -55,11 +72,24 @@ def _plain(value: object) -> object:
     return value.hex() if isinstance(value, bytes) else str(value)
 
 
+def _finite(value: object) -> object:
+    """NaN and infinities as null: JSON has no such numbers."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def _flat(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """The column as text; a nested value as it prints, since CSV has no place for it."""
     if pa.types.is_nested(column.type):
         return pa.chunked_array([[str(value) for value in column.to_pylist()]], pa.string())
-    return column.cast(pa.string())
+    try:
+        return column.cast(pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        shown = [value.hex() if isinstance(value, bytes) else str(value) for value in column.to_pylist()]
+        return pa.chunked_array([shown], pa.string())
 
 
 def _cell(value: object) -> str:

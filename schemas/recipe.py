@@ -17,6 +17,12 @@ class Budget(Base, frozen=True, kw_only=True):
     tokens: int | None = None
     calls: int | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("usd", "tokens", "calls"):
+            limit = getattr(self, name)
+            if limit is not None and not 0 <= limit < float("inf"):
+                raise ValueError(f"budget.{name} = {limit} is no limit; it is a number from 0 on")
+
 
 class Recipe(Base, frozen=True, kw_only=True):
     """A whole recipe. `teacher` is the default for entries that name none; `out` the folder for shards and checkpoints.

@@ -31,8 +31,8 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
             f"No recipe at '{path}'.", f"Recipes here: {', '.join(nearby) or 'none'}.", "Give the path of a TOML file."
         )
     try:
-        raw = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raw = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(f"The recipe '{path}' is not valid TOML: {error}", todo="Mend the line named above.") from error
     for override in overrides:
         _apply(raw, override)
@@ -101,9 +101,12 @@ def _apply(raw: dict[str, Any], override: str) -> None:
             f"--set '{override}' is not KEY=VALUE.", todo="Write for example --set seed=7 or --set rollout.0.samples=4"
         )
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text
+        parsed = tomllib.loads(f"value = {text}")
+    except (tomllib.TOMLDecodeError, RecursionError):
+        parsed = {"value": text}
+    if len(parsed) > 1:
+        raise UserError(f"--set '{override}' sets more than one key.", todo="Give each its own --set.")
+    value = parsed["value"]
     *path, last = key.strip().split(".")
     target: Any = raw
     for depth, part in enumerate(path):
@@ -123,7 +126,7 @@ def _apply(raw: dict[str, Any], override: str) -> None:
 
 
 def _index(target: list[Any], part: str, override: str) -> int:
-    if not part.isdigit() or int(part) >= len(target):
+    if not (part.isascii() and part.isdigit()) or int(part) >= len(target):
         raise UserError(
             f"--set '{override}': '{part}' is not an index of that array.",
             f"It has {len(target)} entries, counted from 0.",

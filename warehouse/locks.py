@@ -46,7 +46,12 @@ class FileLock:
         if not self._threads.acquire(timeout=patience_s):
             raise LakeError(f"another thread of this process holds {self.path} for over {patience_s:.0f} s")
         try:
-            handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            except OSError as error:
+                raise Unavailable(
+                    "not_writable", f"{self.path}: {error.strerror}; the lake can only be read"
+                ) from error
             try:
                 self._wait(handle, deadline, patience_s)
                 os.ftruncate(handle, 0)

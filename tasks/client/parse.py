@@ -78,9 +78,14 @@ class _Completion(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Completion).decode
 
 
+# What of a body is looked at for a failure's detail, bytes; a longer key than that does not exist.
+_SNIPPED = 1 << 20
+
+
 def snippet(body: bytes, limit: int = 300) -> str:
     """The beginning of a body for a failure's detail: readable whatever it is, redacted."""
-    return redact(" ".join(body[: limit * 4].decode("utf-8", "replace").split())[:limit])
+    # Redacted whole, then cut: a key that the cut runs through would not be recognised any more.
+    return redact(" ".join(body[:_SNIPPED].decode("utf-8", "replace").split()))[:limit]
 
 
 def looks_html(body: bytes, content_type: str) -> bool:

@@ -35,9 +35,14 @@ _BEARER = re.compile(
 )
 _URL_CREDENTIALS = re.compile(r"(?i)\b([a-z][a-z0-9+.\-]*://)[^\s/@:\"']*:[^\s/@\"']+@")
 _QUERY_KEYS = re.compile(r"(?i)([?&](?:api[-_]?key|key|token|access[-_]token|sig|signature|secret)=)[^&\s\"']+")
-_SECRET_PARAMETERS = frozenset({"api_key", "apikey", "key", "token", "access_token", "secret", "sig", "signature"})
+_SECRET_PARAMETERS = frozenset(
+    {"api_key", "apikey", "key", "token", "access_token", "secret", "sig", "signature", "code"}
+)
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SECRET_FIELDS = frozenset({"api_key", "apikey", "key", "secret", "token", "password", "authorization", "bearer"})
+# Names of fields and headers that hold secrets, without "-" and "_": api_key, X-Api-Key, Cookie, client_secret.
+_SECRET_FIELD = re.compile(r"(?:key|token|secret|password|passwd|cookie|authorization|bearer|credential|credentials)$")
+# What ends like a secret and is none.
+_PLAIN_FIELDS = frozenset({"maxtoken", "padtoken", "eostoken", "bostoken", "groupkey", "curriculumkey"})
 
 _marked: set[str] = set()
 _values: set[str] = set()
@@ -87,13 +92,19 @@ def redact(text: str) -> str:
     return _SHAPES.sub(MASK, text)
 
 
+def _secret_field(name: object) -> bool:
+    """Whether a field or header of this name would hold a secret; `key_env` and the like name variables."""
+    plain = str(name).lower().replace("-", "").replace("_", "")
+    return plain not in _PLAIN_FIELDS and _SECRET_FIELD.search(plain) is not None
+
+
 def redact_data(value: Any) -> Any:
     """The same for nested dicts, lists and tuples, as an orchestrator's parameters are."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):
         return {
-            key: MASK if str(key).lower() in _SECRET_FIELDS and isinstance(item, str) and item else redact_data(item)
+            key: MASK if _secret_field(key) and isinstance(item, str) and item else redact_data(item)
             for key, item in value.items()
         }
     if isinstance(value, list | tuple):
@@ -134,7 +145,7 @@ def refuse_secrets(value: Any, where: str = "recipe") -> None:
     """Walks a recipe (or one --set value) and raises UserError at the first literal key or URL with credentials."""
     if isinstance(value, Mapping):
         for key, item in value.items():
-            if str(key).lower() in _SECRET_FIELDS and isinstance(item, str):
+            if _secret_field(key) and isinstance(item, str) and item:
                 raise UserError(
                     f"{where}.{key} would hold a key in plain text.",
                     "A literal key is refused.",

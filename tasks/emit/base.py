@@ -18,7 +18,7 @@ from schemas.vocabulary import Kind, Scope, Stage
 from tasks.context import Context
 from tasks.emit import facts
 from tasks.emit.card import write_card
-from tasks.emit.folder import staged
+from tasks.emit.folder import check_label, staged
 from tasks.emit.manifest import MANIFEST, VERSION, Manifest, differences, manifest_sha256, read_manifest, write_manifest
 from tasks.emit.shards import Container, Row, ShardWriter
 from tasks.operator import Effect, Item, Operator, Outcome, Plan, Result, Unit, WorkingSet, drop, keep, select_ids
@@ -80,8 +80,9 @@ class Exporter(Operator, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not 1 <= self.row_group_mb <= self.shard_mb or self.row_group_mb > 1024:
             raise ValueError("row_group_mb must lie between 1 and 1024 and not exceed shard_mb")
-        if self.name in (".", "..") or "/" in self.name or self.name.startswith("."):
-            raise ValueError(f"name = {self.name!r} is not the plain name of a folder")
+        check_label(self.name)
+        if self.name == "checkpoints":
+            raise ValueError("name = 'checkpoints' is the trainers' folder")
 
     @property
     def label(self) -> str:

@@ -5,7 +5,6 @@ A trainer's own part is `train`: it writes a checkpoint into a folder and return
 """
 
 import json
-import os
 import shutil
 import time
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from schemas.ids import content_id
 from schemas.trajectory import Base
 from schemas.vocabulary import Kind, Scope, Stage
 from tasks.context import Context
-from tasks.emit.folder import sweep
+from tasks.emit.folder import beside, check_label, replace, sweep
 from tasks.emit.manifest import MANIFEST, differences, manifest_sha256, read_manifest
 from tasks.emit.model_folder import model_folder, model_identity
 from tasks.operator import Effect, Item, Operator, Plan, Result, Unit, WorkingSet, keep
@@ -79,6 +78,7 @@ class Trainer(Operator, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.max_steps < 1 or self.learning_rate <= 0 or self.lora_rank < 1:
             raise ValueError("max_steps, learning_rate and lora_rank must be positive")
+        check_label(self.name)
 
     @property
     def label(self) -> str:
@@ -158,7 +158,7 @@ class Trainer(Operator, frozen=True, kw_only=True):
         if target.exists() and not (target / REPORT).is_file():
             raise UserError(f"'{target}' exists and is no checkpoint of ours.", todo="Name another folder.")
         sweep(target)
-        stage = target.parent / f".{target.name}.tmp-{os.getpid()}"
+        stage = beside(target, "tmp")
         shutil.rmtree(stage, ignore_errors=True)
         started = time.monotonic()
         try:
@@ -171,8 +171,7 @@ class Trainer(Operator, frozen=True, kw_only=True):
                 **msgspec.to_builtins(made),
             }
             (stage / REPORT).write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-            shutil.rmtree(target, ignore_errors=True)
-            stage.rename(target)
+            replace(stage, target)
         except OSError as error:
             raise Unavailable("disk", f"{target}: {error}") from error
         finally:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import UserError
+from tasks.client.parse import snippet
 from tasks.client.redact import (
     MASK,
     check_key_env,
@@ -136,3 +137,21 @@ def test_a_key_never_reaches_the_disk(peer, teacher, ask, make_client, made, mar
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert files
     assert not [path for path in files if marked_key.encode() in path.read_bytes()]
+
+
+@pytest.mark.parametrize("field", ["X-Api-Key", "api-key", "Cookie", "client_secret", "Proxy-Authorization"])
+def test_headers_that_hold_secrets_are_refused(field):
+    with pytest.raises(UserError) as caught:
+        refuse_secrets({"teacher": {"headers": {field: "MARKEDHDR1234"}}})
+    assert "MARKEDHDR1234" not in str(caught.value)
+    assert redact_data({field: "MARKEDHDR1234"}) == {field: MASK}
+
+
+def test_fields_that_only_sound_alike_are_not():
+    refuse_secrets({"key_env": "PROVIDER_KEY", "max_tokens": 24, "pad_token": "<|pad|>"})
+
+
+def test_a_key_that_the_cut_runs_through_is_masked_first(marked_key):
+    for start in range(250, 301):
+        cut = snippet(("x" * start + " " + marked_key).encode(), 300)
+        assert marked_key[:6] not in cut

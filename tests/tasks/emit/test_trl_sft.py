@@ -23,8 +23,10 @@ from schemas.trajectory import Part, Provenance, Trajectory
 from schemas.vocabulary import ArgumentState, PartType, Source
 from tasks.context import Context
 from tasks.emit.exporter.trl_sft import TrlSft
+from tasks.emit.folder import beside, sweep
 from tasks.emit.manifest import differences, read_manifest
 from tasks.operator import Result, WorkingSet
+from tasks.train.trainer.sft import Sft
 from warehouse.lake import Lake
 
 Make = Callable[..., Context]
@@ -210,14 +212,55 @@ def test_a_folder_with_other_files_is_refused(lake: Lake, given: SimpleNamespace
 def test_what_a_killed_process_left_is_swept(lake: Lake, given: SimpleNamespace, make_context: Make) -> None:
     ctx = make_context()
     gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
-    left = ctx.out / f".trl_sft.tmp-{int(gone.stdout)}"
+    target = ctx.out / "trl_sft"
+    mine = beside(target, "tmp").name.removesuffix(str(os.getpid()))
+    left = ctx.out / f"{mine}{int(gone.stdout)}"
     (left / "data").mkdir(parents=True)
-    other = ctx.out / f".trl_sft.tmp-{os.getppid()}"
+    other = ctx.out / f"{mine}{os.getppid()}"
     other.mkdir()
+    # Names of a user's own that merely look alike.
+    backup = ctx.out / ".trl_sft.backup-20240101"
+    backup.mkdir()
     emit(TrlSft(), put(lake, given, given.chat("q", "a")), ctx)
     assert not left.exists()
-    assert other.exists()
-    assert sorted(path.name for path in ctx.out.iterdir()) == [other.name, "trl_sft"]
+    assert sorted(path.name for path in ctx.out.iterdir()) == sorted([other.name, backup.name, "trl_sft"])
+
+
+def test_killed_between_the_renames_the_old_folder_comes_back(
+    lake: Lake, given: SimpleNamespace, make_context: Make
+) -> None:
+    ctx = make_context()
+    target = ctx.out / "trl_sft"
+    emit(TrlSft(), put(lake, given, given.chat("q", "a")), ctx)
+    gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    target.rename(ctx.out / f"{beside(target, 'old').name.removesuffix(str(os.getpid()))}{int(gone.stdout)}")
+    sweep(target)
+    assert [path.name for path in ctx.out.iterdir()] == ["trl_sft"]
+    assert read_manifest(target).n_rows == 1
+
+
+def test_files_of_others_inside_a_shard_folder_are_not_replaced(
+    lake: Lake, given: SimpleNamespace, make_context: Make
+) -> None:
+    ctx = make_context()
+    emit(TrlSft(), put(lake, given, given.chat("q", "a")), ctx)
+    (ctx.out / "trl_sft" / "data" / "note.txt").write_text("mine")
+    with pytest.raises(UserError, match=r"note\.txt"):
+        emit(TrlSft(), put(lake, given, given.chat("q", "b")), ctx)
+    foreign = ctx.out / "other"
+    (foreign / "data").mkdir(parents=True)
+    (foreign / "manifest.json").write_text('{"x": 1}')
+    with pytest.raises(UserError, match="no manifest of ours"):
+        emit(TrlSft(name="other"), put(lake, given, given.chat("q", "c")), ctx)
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/x", ".", ".hidden", "a\nb", "checkpoints"])
+def test_a_name_that_is_no_plain_folder_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="name = "):
+        TrlSft(name=name)
+    if name != "checkpoints":
+        with pytest.raises(ValueError, match="name = "):
+            Sft(shards="x", name=name)
 
 
 def test_a_full_disk_leaves_the_items_pending_and_the_old_folder_whole(
