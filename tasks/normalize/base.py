@@ -84,10 +84,18 @@ class Importer(Operator, frozen=True, kw_only=True):
         for file in expand(self.paths, ctx.recipe_dir):
             stamp = stamp_of(file.path)
             shape = Shape.DOCUMENT if self.takes_whole(file.path) else shape_of(file.path)
-            for span in rows_of(file.path) if shape is Shape.TABLE else spans_of(file.path, shape):
-                occurrence = seen.get(span.digest, 0)
-                seen[span.digest] = occurrence + 1
-                items.append(_item(base, file, shape, span, occurrence, stamp))
+            ordinal = 0
+            try:
+                for span in rows_of(file.path) if shape is Shape.TABLE else spans_of(file.path, shape):
+                    ordinal = span.ordinal
+                    occurrence = seen.get(span.digest, 0)
+                    seen[span.digest] = occurrence + 1
+                    items.append(_item(base, file, shape, span, occurrence, stamp))
+            except (ValueError, OverflowError, OSError) as error:
+                # Arrow's own errors are ValueErrors. What follows the damage cannot be told apart: one item for it.
+                if shape is not Shape.TABLE:
+                    raise
+                items.append(_broken(base, file, ordinal + 1, stamp, error))
         return Plan(items=tuple(items), n_seen=len(items))
 
     def run(self, items: Sequence[Item], ctx: "Context") -> Result:
@@ -214,7 +222,10 @@ def _rows(path: Path, group: Sequence[Item]) -> Iterator[tuple[Item, Record | Re
     if stamp_of(path) != group[0].params["stamp"]:
         yield from ((item, Pending(item_id=item.id, reason="file_changed")) for item in group)
         return
-    ordered = sorted(group, key=lambda item: item.params["row"])
+    for item in group:
+        if "broken" in item.params:
+            yield item, RecordError("unreadable_table", f"this row and all after it: {item.params['broken']}")
+    ordered = sorted((item for item in group if "broken" not in item.params), key=lambda item: item.params["row"])
     rows = read_rows(path, [item.params["row"] for item in ordered])
     for item in ordered:
         yield item, Record(next(rows))
@@ -240,6 +251,14 @@ def _item(base: str, file: File, shape: Shape, span: Span, occurrence: int, stam
         if shape is not Shape.LINES:
             params["shape"] = shape.value
     return Item(id=_id(base, span.digest, occurrence), ref=f"{file.name}:{span.ordinal}", params=params)
+
+
+def _broken(base: str, file: File, ordinal: int, stamp: str, error: Exception) -> Item:
+    """The rest of a table that cannot be read on: one item, which becomes a dead letter."""
+    why = f"{type(error).__name__}: {error}"[:500]
+    params = {"file": str(file.path), "stamp": stamp, "row": ordinal - 1, "broken": why}
+    key = digest(f"{base}\n{file.name}\n{stamp}\n{ordinal}\nbroken")
+    return Item(id=key, ref=f"{file.name}:{ordinal}", params=params)
 
 
 def _dead(item: Item, error: RecordError) -> DeadLetter:

@@ -87,3 +87,19 @@ def test_a_damaged_list_gives_what_stands_before_the_damage(tmp_path: Path, run_
 def test_a_path_that_names_nothing_is_the_users_mistake(run_entry: Any) -> None:
     with pytest.raises(UserError, match=r"nothing\.jsonl"):
         run_entry(Stage.NORMALIZE, {**CHAT, "paths": ["nothing.jsonl"]})
+
+
+def test_a_damaged_table_is_a_dead_letter_and_the_others_go_on(tmp_path: Path, run_entry: Any) -> None:
+    whole = pa.Table.from_pylist([record(n) for n in range(5)])
+    pq.write_table(whole, tmp_path / "a.parquet")
+    raw = (tmp_path / "a.parquet").read_bytes()
+    (tmp_path / "b.parquet").write_bytes(raw[: len(raw) // 2])
+    pq.write_table(pa.table({"id": pa.array([b"\xff"]).view(pa.string())}), tmp_path / "c.parquet")
+    pq.write_table(pa.Table.from_pylist([record(9)]), tmp_path / "d.parquet")
+    ran = run_entry(Stage.NORMALIZE, {**CHAT, "paths": ["*.parquet"]})
+    assert (ran.report.n_in, ran.report.n_kept, ran.report.n_dead) == (8, 6, 2)
+    letters = ran.ctx.lake.sql("select source, reason, detail from dead_letters order by source").to_pylist()
+    assert [(row["source"], row["reason"]) for row in letters] == [
+        ("b.parquet", "unreadable_table"),
+        ("c.parquet", "unreadable_table"),
+    ]
