@@ -24,7 +24,7 @@ def curate(recipe: str, lake: str = "lake", overrides: list[str] | None = None) 
     """Takes the tasks and trajectories of the recipe's newest finished run through the stages after rollout."""
     loaded = load_recipe(recipe, overrides or [])
     opened = Lake.open(lake)
-    held = dataset(opened, loaded.name)[1]
+    held = dataset(opened, loaded.name).working
     opened.close()
     start = WorkingSet(tasks=held.tasks, trajectories=held.trajectories)
     with under_way(loaded, lake, str(Path(recipe).parent), working=start) as way:

@@ -19,13 +19,13 @@ from warehouse.lake import Lake
 def export(name: str, fmt: str, out: str, lake: str = "lake", snapshot: int | None = None) -> Summary:
     """Writes dataset `name` with exporter `fmt` into the folder `out`."""
     opened = Lake.open(lake, read_only=True)
-    recipe, working = dataset(opened if snapshot is None else opened.at(snapshot), name)
+    recipe, working, recipe_dir = dataset(opened if snapshot is None else opened.at(snapshot), name)
     opened.close()
     folder = Path(out).expanduser().resolve()
     entry = {"use": fmt, "name": folder.name}
     # The stages before stay in the recipe: lineage names them, and only their own labels and verdicts count.
     whole = msgspec.to_builtins(recipe) | {"emit": [entry], "train": []}
     emitting = parse_recipe(whole, f"export of {name}")
-    with under_way(emitting, lake, out=str(folder.parent), working=working) as way:
+    with under_way(emitting, lake, recipe_dir, str(folder.parent), working=working) as way:
         way.take(Stage.EMIT, emit)
         return way.finish(publish=False)

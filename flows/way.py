@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from prefect import Task
@@ -126,8 +126,10 @@ class Way:
         _observer.done(report)
         self.reports.append(report)
         if isinstance(planned.operator, Exporter):
-            written = (planned.operator.label, str(planned.operator.folder(self.ctx)))
-            working = msgspec.structs.replace(working, shards=(*working.shards, written))
+            folder = planned.operator.folder(self.ctx)
+            if folder.is_dir():
+                written = (planned.operator.label, str(folder))
+                working = msgspec.structs.replace(working, shards=(*working.shards, written))
         return working
 
     def summary(self) -> Summary:
@@ -176,7 +178,9 @@ class Way:
             recipe_json=canonical_json(ctx.recipe),
             seconds=summary.seconds,
             status="over_limit" if summary.over_limit else "done",
-            summary_json=canonical_json({"working": hashes, "calls": summary.calls, "shards": summary.shards}),
+            summary_json=canonical_json(
+                {"working": hashes, "folder": str(ctx.recipe_dir), "calls": summary.calls, "shards": summary.shards}
+            ),
         )
         lake.append(stamp, {"runs": [event]})
         violations = check_counts(lake, ctx.run_id)
@@ -244,8 +248,16 @@ def under_way(
         forget(ctx)
 
 
-def dataset(lake: Lake, name: str) -> tuple[Recipe, WorkingSet]:
-    """The newest finished run of recipe `name` in the lake (as it stands, or at a snapshot): recipe and working set."""
+class Dataset(NamedTuple):
+    """What a recipe's newest finished run holds; relative paths in the recipe are relative to `folder`."""
+
+    recipe: Recipe
+    working: WorkingSet
+    folder: str
+
+
+def dataset(lake: Lake, name: str) -> Dataset:
+    """The newest finished run of recipe `name` in the lake, as it stands or at a snapshot; UserError without one."""
     # An early snapshot of the lake may have no tables yet.
     if not lake.sql("select 1 from duckdb_tables() where table_name = 'runs'").num_rows:
         raise UserError(
@@ -265,9 +277,11 @@ def dataset(lake: Lake, name: str) -> tuple[Recipe, WorkingSet]:
             f"Datasets here: {known}.",
             "Run its recipe first: gristmill run RECIPE",
         )
-    working = json.loads(rows[0]["summary_json"])["working"]
+    summary = json.loads(rows[0]["summary_json"])
+    working = summary["working"]
     parts: dict[str, Any] = {part: _members(lake, working[part]) for part in _PARTS}
-    return msgspec.convert(json.loads(rows[0]["recipe_json"]), Recipe), WorkingSet(**parts)
+    recipe = msgspec.convert(json.loads(rows[0]["recipe_json"]), Recipe)
+    return Dataset(recipe, WorkingSet(**parts), summary.get("folder", "."))
 
 
 def _members(lake: Lake, whole: str | None) -> tuple[str, ...] | None:

@@ -1,6 +1,7 @@
 """What a person sees at the end of a run: counts, pass rates, cost, shards, what to try next."""
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.padding import Padding
@@ -9,6 +10,7 @@ from gristmill.output import out, reasons_text, table
 
 if TYPE_CHECKING:
     from flows.way import Summary
+    from warehouse.lake import Lake
 
 
 _RATES = """
@@ -45,8 +47,8 @@ def _reasons(row: dict[str, Any]) -> str:
     return reasons_text(json.loads(row["reasons"])) if row["reasons"] else ""
 
 
-def print_summary(summary: "Summary") -> None:
-    """The whole summary of a run."""
+def print_summary(summary: "Summary", *, published: bool = True) -> None:
+    """The whole summary of a run; what to try next where it published a dataset."""
     from warehouse.lake import Lake
 
     lake = Lake.open(summary.lake, read_only=True)
@@ -72,13 +74,28 @@ def print_summary(summary: "Summary") -> None:
     for label, folder in summary.shards:
         out.print(f"shards: {label:<14}{folder}")
     out.print(f"run {summary.run_id} took {summary.seconds:.0f} s")
-    out.print("\ntry next:")
-    out.print(f'  gristmill query "select * from funnel" --lake {summary.lake}')  # noqa: S608 - shown, not run
-    kept = lake.sql("select id from trajectories order by created_at desc, id limit 1").to_pylist()
-    if kept:
-        out.print(f"  gristmill show {kept[0]['id'][:12]} --lake {summary.lake}")
-    out.print(f"  gristmill export {summary.recipe} --format openai_chat --out shards --lake {summary.lake}")
+    if published:
+        _try_next(summary, lake)
     lake.close()
+
+
+def _try_next(summary: "Summary", lake: "Lake") -> None:
+    """Three commands, each on a line of its own however narrow the terminal is, so that they can be copied."""
+    where = "" if Path(summary.lake) == Path("lake").resolve() else f" --lake {summary.lake}"
+    seen = (
+        lake.sql(
+            "select outputs[1] as id from decisions where stage = 'curate' and decision = 'keep' and run_id = ? "
+            "order by created_at desc, id limit 1",
+            params=[summary.run_id],
+        ).to_pylist()
+        or lake.sql("select id from trajectories order by created_at desc, id limit 1").to_pylist()
+    )
+    out.print("\ntry next:")
+    lines = [f'  gristmill query "select stage, operator, n_in, n_kept from funnel"{where}']  # noqa: S608 - shown, not run
+    lines += [f"  gristmill show {seen[0]['id'][:12]}{where}"] if seen else []
+    lines += [f"  gristmill export {summary.recipe} --format openai_chat --out shards{where}"]
+    for line in lines:
+        out.print(line, soft_wrap=True, markup=False)
 
 
 def estimate(summary: "Summary") -> dict[str, float]:

@@ -41,10 +41,10 @@ def threshold(
     if not isinstance(built, SetSelector):
         raise UserError(f"The selector '{selector}' has no threshold.", "Known: near_duplicate, semantic, containment.")
     opened = open_lake(lake)
-    recipe, working = dataset(opened, name)
-    ctx = Context(recipe, opened, "", Path(), Path())
+    held = dataset(opened, name)
+    ctx = Context(held.recipe, opened, "", Path(held.folder), Path())
     try:
-        found = explore(ctx, built, select_ids("trajectory", working), levels, shown)
+        found = explore(ctx, built, select_ids("trajectory", held.working), levels, shown)
     finally:
         ctx.close()
         opened.close()
