@@ -71,19 +71,17 @@ class Lake(Reads):
         """
         where = resolve(address)
         if read_only:
-            if not migrations.exists(where):
-                raise UserError(
-                    f"There is no lake at {where.given}.", "", "Make one by running a recipe, or name it with --lake."
-                )
-            return cls(where, Attach(read_only=True), _attached(where, Attach(read_only=True), ready=True))
+            return cls(where, Attach(read_only=True), migrations.readable(where))
         if migrations.exists(where):
-            con = _attached(where, Attach())
+            con = _attached(where)
             if migrations.check(where, migrations.applied(con), read_only=False):
                 return cls(where, Attach(), con)
             con.close()
-        migrations.prepare(where)
+        if not where.postgres:
+            where.folder.mkdir(parents=True, exist_ok=True)
         with writer_lock(where).held():
-            con = _attached(where, Attach())
+            migrations.prepare(where)
+            con = _attached(where)
             # Again under the lock: another process may have done it meanwhile.
             if not migrations.check(where, migrations.applied(con), read_only=False):
                 migrations.migrate(con)
@@ -273,19 +271,12 @@ class Lake(Reads):
         raise AssertionError("unreachable")
 
 
-def _attached(where: Address, how: Attach, *, ready: bool = False) -> duckdb.DuckDBPyConnection:
-    """A connection to the lake; with `ready` its migrations must be complete."""
+def _attached(where: Address) -> duckdb.DuckDBPyConnection:
+    """A connection that may write."""
     try:
-        con = connect(where, how)
+        return connect(where, Attach())
     except duckdb.Error as error:
         raise translated(error, where.given) from error
-    if ready:
-        try:
-            migrations.check(where, migrations.applied(con), read_only=True)
-        except BaseException:
-            con.close()
-            raise
-    return con
 
 
 def _rollback(con: duckdb.DuckDBPyConnection) -> None:

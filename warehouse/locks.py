@@ -22,6 +22,9 @@ from warehouse.address import Address
 # How long a writer waits for its turn, seconds: longer than any maintenance step should take.
 PATIENCE_S = 900.0
 
+# The lock's file in the folder of a local lake.
+LOCK = "writer.lock"
+
 
 class WriterLock(Protocol):
     """Held for one write; not re-entrant."""
@@ -138,4 +141,4 @@ def writer_lock(address: Address) -> WriterLock:
     """The lock of a lake."""
     if address.postgres:
         return AdvisoryLock(address.postgres)
-    return FileLock(address.folder / "writer.lock")
+    return FileLock(address.folder / LOCK)

@@ -67,25 +67,24 @@ class Door:
     def __init__(self, address: str | Path, *, at: int | None = None) -> None:
         """at: a snapshot number, None for the newest. UserError: no lake there, no such snapshot, a newer lake."""
         self.where = resolve(address)
-        if not migrations.exists(self.where):
-            raise UserError(f"There is no lake at {self.where.given}.", "", "Make one by running a recipe.")
+        self._con = migrations.readable(self.where) if at is None else self._at(at)
         try:
-            self._con = connect(self.where, Attach(read_only=True, snapshot=at))
-        except duckdb.Error as error:
-            if at is not None:
-                raise UserError(
-                    f"The lake {self.where.given} has no snapshot {at}.",
-                    f"First cause: {str(error).splitlines()[0]}",
-                    'List them with: gristmill query "select * from lake.snapshots()"',
-                ) from error
-            raise translated(error, self.where.given) from error
-        try:
-            if at is None:
-                migrations.check(self.where, migrations.applied(self._con), read_only=True)
             self._close_engine()
         except BaseException:
             self._con.close()
             raise
+
+    def _at(self, snapshot: int) -> duckdb.DuckDBPyConnection:
+        if not migrations.exists(self.where):
+            raise UserError(f"There is no lake at {self.where.given}.", "", "Make one by running a recipe.")
+        try:
+            return connect(self.where, Attach(read_only=True, snapshot=snapshot))
+        except duckdb.Error as error:
+            raise UserError(
+                f"The lake {self.where.given} has no snapshot {snapshot}.",
+                f"First cause: {str(error).splitlines()[0]}",
+                'List them with: gristmill query "select * from lake.snapshots()"',
+            ) from error
 
     def _close_engine(self) -> None:
         for statement in (

@@ -121,3 +121,18 @@ def test_the_same_batch_in_two_processes_is_worked_once(workers: Workers) -> Non
     assert len(worked) == 1
     with Lake.open(workers.address) as lake:
         assert lake.sql("select * from tasks").num_rows == 10
+
+
+def test_who_asks_while_the_lake_is_being_made_waits_for_it(tmp_path: Path, workers: Workers) -> None:
+    for attempt in range(4):
+        address = str(tmp_path / f"lake{attempt}")
+        made = Workers(address)
+        started = made.start("append", 0, 1)
+        workers.running.append(started)
+        while not (Path(address) / "writer.lock").exists():
+            time.sleep(0.001)
+        # Asked at another moment of the making each time.
+        time.sleep(0.05 * attempt)
+        with Door(address) as door:
+            assert door.query("select count(*) from tasks").column(0)[0].as_py() >= 0
+        assert started.wait(60) == 0
