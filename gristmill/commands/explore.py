@@ -23,28 +23,26 @@ def threshold(
     lake: LakeOption = "lake",
     as_json: JsonOption = False,
 ) -> None:
-    """Show how many of a dataset's trajectories would go at each threshold, and the least similar pairs among them."""
+    """Show how many trajectories would go at each threshold, and the least similar pairs among them.
+
+    Looked at is what reaches the selector in the recipe, with the options that the recipe gives it; a selector that
+    the recipe does not name is tried behind its last one.
+    """
     from pathlib import Path
 
     from flows.way import dataset
     from gristmill.commands.look import open_lake
     from gristmill.output import out, print_json
-    from schemas.errors import UserError
-    from schemas.vocabulary import Kind
     from tasks.context import Context
-    from tasks.curate.base import SetSelector
     from tasks.curate.explore import explore
-    from tasks.operator import select_ids
-    from tasks.registry import build
+    from tasks.curate.place import place_of
 
-    built = build(Kind.SELECTOR, {"use": selector})
-    if not isinstance(built, SetSelector):
-        raise UserError(f"The selector '{selector}' has no threshold.", "Known: near_duplicate, semantic, containment.")
     opened = open_lake(lake)
     held = dataset(opened, name)
     ctx = Context(held.recipe, opened, "", Path(held.folder), Path())
     try:
-        found = explore(ctx, built, select_ids("trajectory", held.working), levels, shown)
+        place = place_of(ctx, selector, held.working)
+        found = explore(ctx, place.selector, place.refs, levels, shown)
     finally:
         ctx.close()
         opened.close()
