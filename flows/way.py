@@ -30,7 +30,7 @@ from tasks.curate.explore import source_losses
 from tasks.emit.base import Exporter
 from tasks.operator import WorkingSet
 from tasks.recipe import entries, operator_of
-from tasks.stage import EntryReport, finish_entry, plan_entry, record_plan
+from tasks.stage import EntryReport, finish_part, plan_entry, record_plan, whole_report
 from warehouse.checkpoint import checkpoint
 from warehouse.counts import check_counts
 from warehouse.lake import Lake, Stamp
@@ -44,8 +44,11 @@ _PARTS = ("tasks", "trajectories", "kept", "barred", "pairs")
 class Observer(Protocol):
     """Who is told how a run goes; the command line draws it."""
 
-    def entry(self, stage: Stage, name: str, batches: int, items: int) -> None:
-        """An entry begins, with so many batches and planned items."""
+    def entry(self, stage: Stage, name: str, batches: int, items: int, share: float) -> None:
+        """An entry begins, with so many batches and planned items.
+
+        One with a large input is announced part by part; `share` is how much of the input is then planned, 0 to 1.
+        """
 
     def batch(self, summary: BatchSummary) -> None:
         """A batch ended."""
@@ -57,7 +60,7 @@ class Observer(Protocol):
 class Silent:
     """An observer that says nothing."""
 
-    def entry(self, stage: Stage, name: str, batches: int, items: int) -> None:
+    def entry(self, stage: Stage, name: str, batches: int, items: int, share: float) -> None:
         """Says nothing."""
 
     def batch(self, summary: BatchSummary) -> None:
@@ -115,14 +118,18 @@ class Way:
     def _entry(self, stage: Stage, entry: int, batch_task: BatchTask, inputs: WorkingSet) -> WorkingSet:
         started = time.monotonic()
         name = operator_of(self.ctx.recipe, stage, entry).plugin_id()
-        planned = plan_entry(self.ctx, stage, entry, inputs)
-        _observer.entry(stage, name, len(planned.batches), len(planned.plan.items))
-        futures: list[PrefectFuture[BatchSummary]] = [batch_task.submit(ref) for ref in planned.batches]
-        summaries: list[BatchSummary] = []
-        for future in as_completed(futures):
-            summaries.append(future.result())
-            _observer.batch(summaries[-1])
-        working, report = finish_entry(self.ctx, planned, inputs, summaries, time.monotonic() - started)
+        working, parts = inputs, []
+        for planned in plan_entry(self.ctx, stage, entry, inputs):
+            begun = time.monotonic()
+            _observer.entry(stage, name, len(planned.batches), len(planned.plan.items), planned.plan.share)
+            futures: list[PrefectFuture[BatchSummary]] = [batch_task.submit(ref) for ref in planned.batches]
+            summaries: list[BatchSummary] = []
+            for future in as_completed(futures):
+                summaries.append(future.result())
+                _observer.batch(summaries[-1])
+            working, part = finish_part(self.ctx, planned, working, summaries, time.monotonic() - begun)
+            parts.append(part)
+        report = whole_report(parts, time.monotonic() - started)
         _observer.done(report)
         self.reports.append(report)
         if isinstance(planned.operator, Exporter):

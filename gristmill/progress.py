@@ -34,9 +34,11 @@ class Drawn:
     def __exit__(self, *_: object) -> None:
         self.progress.stop()
 
-    def entry(self, stage: Stage, name: str, batches: int, items: int) -> None:
-        """Starts the bar of an entry."""
-        self.progress.reset(self.current, total=max(batches, 1), description=f"{stage.value} {name} ({items} items)")
+    def entry(self, stage: Stage, name: str, batches: int, items: int, share: float) -> None:
+        """Starts the bar of an entry, or of its next part."""
+        part = f", {share:.0%} of the input" if share < 1 else ""
+        text = f"{stage.value} {name} ({items} items{part})"
+        self.progress.reset(self.current, total=max(batches, 1), description=text)
 
     def batch(self, summary: BatchSummary) -> None:
         """Moves the bar."""

@@ -8,7 +8,7 @@ For each planned item `run` must account exactly once: an Outcome (keep or drop,
 or a Pending. The runner refuses a batch in which an item is missing or counted twice.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
@@ -54,10 +54,14 @@ class Item(Base, frozen=True, kw_only=True):
 
 
 class Plan(Base, frozen=True, kw_only=True):
-    """The items of one operator. `n_seen` counts the inputs looked at, eligible or not."""
+    """The items of one operator, or a part of them. `n_seen` counts the inputs looked at, eligible or not.
+
+    `share` is how much of all its inputs the operator has looked at when this part ends, 0 to 1.
+    """
 
     items: tuple[Item, ...]
     n_seen: int
+    share: float = 1.0
 
 
 class Outcome(Base, frozen=True, kw_only=True):
@@ -132,6 +136,13 @@ class Operator(Plugin, frozen=True, kw_only=True):
         """One item per input id of the unit that the operator reads; override to multiply or to filter."""
         ids = select_ids(self.reads, inputs)
         return Plan(items=tuple(Item(id=ref, ref=ref) for ref in ids), n_seen=len(ids))
+
+    def pages(self, inputs: WorkingSet, ctx: "Context") -> Iterator[Plan]:
+        """The plan in parts that run one after the other; override where one plan would not fit into memory.
+
+        At least one part. Only for operators of scope item and effect add: nothing depends on another part.
+        """
+        yield self.plan(inputs, ctx)
 
     def present(self, items: Sequence[Item], ctx: "Context") -> bool:
         """Whether what these decided items wrote outside the lake still stands; if not, the batch runs again."""

@@ -1,12 +1,13 @@
 """Runs one recipe entry: plan, batches, counts. The same for every operator of every stage.
 
-The way of one entry: `plan_entry` asks the operator which items it will decide about and cuts them into
-batches (`tasks.batch` runs them); `finish_entry` reads the decisions back, checks the law of counts and gives
-the working set of the next entry. Nothing is concluded from Prefect: the ledger alone says what is done.
+The way of one entry: `plan_entry` asks the operator which items it will decide about, part by part, and cuts
+them into batches (`tasks.batch` runs them); `finish_part` reads the decisions of a part back, checks the law of
+counts and gives the working set that follows; `whole_report` adds the parts up. Nothing is concluded from
+Prefect: the ledger alone says what is done.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -23,9 +24,12 @@ from tasks.operator import Item, Operator, Plan, WorkingSet, select_ids
 from tasks.recipe import operator_of
 from warehouse.lake import Lake, Stamp
 
+# Rows of `plans` made at once: some 60 MB of objects.
+_PLAN_ROWS = 100_000
+
 
 class EntryPlan(NamedTuple):
-    """A planned entry: operator, fingerprint, plan, the hash of its item ids, its batches."""
+    """A planned entry, or a part of one: operator, fingerprint, plan, the hash of its item ids, its batches."""
 
     stage: Stage
     entry: int
@@ -55,20 +59,25 @@ class EntryReport(Base, frozen=True, kw_only=True):
     seconds: float
 
 
-def plan_entry(ctx: Context, stage: Stage, entry: int, inputs: WorkingSet) -> EntryPlan:
-    """Plans one entry and records which items it planned (once: the same items again add nothing)."""
+def plan_entry(ctx: Context, stage: Stage, entry: int, inputs: WorkingSet) -> Iterator[EntryPlan]:
+    """Plans one entry, part by part, and records which items it planned (once: the same items again add nothing)."""
     operator = operator_of(ctx.recipe, stage, entry)
-    fingerprint = operator.fingerprint(ctx)
-    plan = operator.plan(inputs, ctx)
-    planned = len(plan.items)
-    items = plan.items[: ctx.limit] if ctx.limit is not None else plan.items
-    if len({item.id for item in items}) != len(items):
-        repeated = [key for key, count in Counter(item.id for item in items).items() if count > 1]
+    left = ctx.limit
+    for plan in operator.pages(inputs, ctx):
+        yield _planned(ctx, stage, entry, operator, plan, plan.items if left is None else plan.items[:left])
+        left = None if left is None else max(left - len(plan.items), 0)
+
+
+def _planned(
+    ctx: Context, stage: Stage, entry: int, operator: Operator, plan: Plan, items: tuple[Item, ...]
+) -> EntryPlan:
+    ids = [item.id for item in items]
+    if len(set(ids)) != len(ids):
+        repeated = [key for key, count in Counter(ids).items() if count > 1]
         raise FaultError(f"{stage}/{operator.plugin_id()} planned items twice: {repeated[:3]}")
-    plan = Plan(items=items, n_seen=plan.n_seen)
-    whole = scope_hash([item.id for item in items])
-    stamp = Stamp(ctx.run_id, operator.plugin_id(), fingerprint)
-    record_plan(ctx.lake, stamp, [item.id for item in items])
+    fingerprint = operator.fingerprint(ctx)
+    whole = scope_hash(ids)
+    record_plan(ctx.lake, Stamp(ctx.run_id, operator.plugin_id(), fingerprint), ids)
     batches = [
         BatchRef(
             lake=ctx.lake.address,
@@ -84,14 +93,22 @@ def plan_entry(ctx: Context, stage: Stage, entry: int, inputs: WorkingSet) -> En
         )
         for number, chunk in enumerate(_chunks(operator, items))
     ]
-    return EntryPlan(stage, entry, operator, fingerprint, plan, planned, whole, batches)
+    kept = msgspec.structs.replace(plan, items=items)
+    return EntryPlan(stage, entry, operator, fingerprint, kept, len(plan.items), whole, batches)
 
 
 def record_plan(lake: Lake, stamp: Stamp, ids: Sequence[str]) -> None:
-    """Records the membership of a set of ids under their hash, unless it is there already."""
+    """Records the membership of a set of ids under their hash, unless all of it is there already."""
+    if not ids:
+        return
     whole = scope_hash(ids)
-    if ids and not lake.sql("select 1 from plans where scope_hash = ? limit 1", params=[whole]).num_rows:
-        members = [PlanMember(id=content_id("plan", whole, item), scope_hash=whole, item_id=item) for item in ids]
+    held = lake.sql("select count(*) from plans where scope_hash = ?", params=[whole]).column(0)[0].as_py()
+    if held == len(set(ids)):
+        return
+    # In slices: a working set may have millions of ids. A kill between two leaves the rest to the next run.
+    for start in range(0, len(ids), _PLAN_ROWS):
+        part = ids[start : start + _PLAN_ROWS]
+        members = [PlanMember(id=content_id("plan", whole, item), scope_hash=whole, item_id=item) for item in part]
         lake.append(stamp, {"plans": members})
 
 
@@ -116,10 +133,10 @@ def _chunks(operator: Operator, items: Sequence[Item]) -> list[Sequence[Item]]:
     return [*chunks, current]
 
 
-def finish_entry(
+def finish_part(
     ctx: Context, planned: EntryPlan, inputs: WorkingSet, summaries: Sequence[BatchSummary], seconds: float
 ) -> tuple[WorkingSet, EntryReport]:
-    """Reads the decisions back, records the entry in `runs`, checks the law of counts, gives the next working set.
+    """Reads the decisions back, records the part in `runs`, checks the law of counts, gives the next working set.
 
     What stays open is counted in the ledger and, apart from that, by the batches; a difference is a fault.
     """
@@ -173,6 +190,31 @@ def finish_entry(
     )
     ctx.lake.append(Stamp(ctx.run_id, operator.plugin_id(), planned.fingerprint), {"runs": [event]})
     return _next(planned, inputs, rulings, outputs), report
+
+
+def whole_report(parts: Sequence[EntryReport], seconds: float) -> EntryReport:
+    """The parts of one entry added up."""
+    first = parts[0]
+    if len(parts) == 1:
+        return msgspec.structs.replace(first, seconds=seconds)
+    reasons: Counter[str] = Counter()
+    for part in parts:
+        reasons.update(part.reasons)
+    return EntryReport(
+        stage=first.stage,
+        name=first.name,
+        unit=first.unit,
+        n_seen=sum(part.n_seen for part in parts),
+        n_planned=sum(part.n_planned for part in parts),
+        n_in=sum(part.n_in for part in parts),
+        n_kept=sum(part.n_kept for part in parts),
+        n_dropped=sum(part.n_dropped for part in parts),
+        n_dead=sum(part.n_dead for part in parts),
+        n_pending=sum(part.n_pending for part in parts),
+        reasons=dict(reasons),
+        faults=tuple(fault for part in parts for fault in part.faults),
+        seconds=seconds,
+    )
 
 
 def _outputs(items: Sequence[Item], rulings: dict[str, dict[str, Any]]) -> list[str]:

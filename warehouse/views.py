@@ -23,87 +23,101 @@ SELECT newest.* FROM (
     FROM decisions GROUP BY fingerprint, item_id)
 """
 
-# One row per (operator line of a run, planned item that has a ruling): the ruling that holds for the item.
+# One row per (entry of a run, planned item that has a ruling): the ruling that holds for the item.
 # Scope item: the one ruling; set: the one made for exactly this plan; group: the newest.
 _STANDING = """
-SELECT DISTINCT line.id AS line_id, ruling.item_id, ruling.id AS ruling_id, ruling.decision, ruling.reason,
+SELECT DISTINCT line.entry_id, ruling.item_id, ruling.id AS ruling_id, ruling.decision, ruling.reason,
        ruling.outputs
 FROM lines AS line
 JOIN members AS member ON member.scope_hash = line.scope_hash
 JOIN decisions AS ruling ON ruling.fingerprint = line.fingerprint AND ruling.item_id = member.item_id
 WHERE line.scope = 'item' AND ruling.scope_hash = '' OR line.scope = 'set' AND ruling.scope_hash = line.scope_hash
 UNION ALL
-SELECT line.id, ruling.item_id, ruling.id, ruling.decision, ruling.reason, ruling.outputs
+SELECT line.entry_id, ruling.item_id, ruling.id, ruling.decision, ruling.reason, ruling.outputs
 FROM lines AS line
 JOIN members AS member ON member.scope_hash = line.scope_hash
 JOIN rulings AS ruling ON ruling.fingerprint = line.fingerprint AND ruling.item_id = member.item_id
 WHERE line.scope = 'group'
 """
 
+# An entry planned in parts (see `Operator.pages`) has one line per part; they count as one.
 _LINES = f"""
-lines AS (SELECT * FROM {_once("runs")} WHERE event = 'operator'),
+lines AS (
+    SELECT *, min(id) OVER (PARTITION BY run_id, stage, entry, fingerprint) AS entry_id
+    FROM {_once("runs")} WHERE event = 'operator'
+),
 members AS (SELECT DISTINCT scope_hash, item_id FROM plans)
 """
+
+# The plan of an entry: the hash of its ids, or of its parts' hashes.
+_WHOLE = """CASE count(*) WHEN 1 THEN any_value(line.scope_hash)
+       ELSE md5(string_agg(line.scope_hash, ',' ORDER BY line.scope_hash)) END AS scope_hash"""
 
 _FUNNEL = f"""
 WITH {_LINES},
 standing AS ({_STANDING}),
 dead AS (
-    SELECT DISTINCT line.id AS line_id, member.item_id, first(letter.reason ORDER BY letter.created_at DESC) AS reason
+    SELECT DISTINCT line.entry_id, member.item_id, first(letter.reason ORDER BY letter.created_at DESC) AS reason
     FROM lines AS line
     JOIN members AS member ON member.scope_hash = line.scope_hash
     JOIN dead_letters AS letter ON letter.fingerprint = line.fingerprint AND letter.item_id = member.item_id
-    WHERE NOT EXISTS (FROM standing WHERE standing.line_id = line.id AND standing.item_id = member.item_id)
-    GROUP BY line.id, member.item_id
+    WHERE NOT EXISTS (FROM standing WHERE standing.entry_id = line.entry_id AND standing.item_id = member.item_id)
+    GROUP BY line.entry_id, member.item_id
 ),
 planned AS (
-    SELECT line.id AS line_id, count(*) AS n FROM lines AS line
-    JOIN members AS member ON member.scope_hash = line.scope_hash GROUP BY line.id
+    SELECT line.entry_id, count(*) AS n FROM lines AS line
+    JOIN members AS member ON member.scope_hash = line.scope_hash GROUP BY line.entry_id
 ),
-kept AS (SELECT line_id, count(DISTINCT item_id) AS n FROM standing WHERE decision = 'keep' GROUP BY line_id),
-dropped AS (SELECT line_id, count(DISTINCT item_id) AS n FROM standing WHERE decision = 'drop' GROUP BY line_id),
-died AS (SELECT line_id, count(DISTINCT item_id) AS n FROM dead GROUP BY line_id),
+kept AS (SELECT entry_id, count(DISTINCT item_id) AS n FROM standing WHERE decision = 'keep' GROUP BY entry_id),
+dropped AS (SELECT entry_id, count(DISTINCT item_id) AS n FROM standing WHERE decision = 'drop' GROUP BY entry_id),
+died AS (SELECT entry_id, count(DISTINCT item_id) AS n FROM dead GROUP BY entry_id),
 pending AS (
-    SELECT line.id AS line_id, count(*) AS n FROM lines AS line
+    SELECT line.entry_id, count(*) AS n FROM lines AS line
     JOIN members AS member ON member.scope_hash = line.scope_hash
-    WHERE NOT EXISTS (FROM standing WHERE standing.line_id = line.id AND standing.item_id = member.item_id)
+    WHERE NOT EXISTS (FROM standing WHERE standing.entry_id = line.entry_id AND standing.item_id = member.item_id)
       AND NOT EXISTS (FROM dead_letters AS letter
                       WHERE letter.fingerprint = line.fingerprint AND letter.item_id = member.item_id)
-    GROUP BY line.id
+    GROUP BY line.entry_id
 ),
 why AS (
-    SELECT line_id, to_json(map_from_entries(list((reason, n) ORDER BY reason))) AS reasons
-    FROM (SELECT line_id, reason, count(DISTINCT item_id) AS n
-          FROM (SELECT line_id, item_id, reason FROM standing UNION ALL SELECT line_id, item_id, reason FROM dead)
-          GROUP BY line_id, reason)
-    GROUP BY line_id
+    SELECT entry_id, to_json(map_from_entries(list((reason, n) ORDER BY reason))) AS reasons
+    FROM (SELECT entry_id, reason, count(DISTINCT item_id) AS n
+          FROM (SELECT entry_id, item_id, reason FROM standing UNION ALL SELECT entry_id, item_id, reason FROM dead)
+          GROUP BY entry_id, reason)
+    GROUP BY entry_id
 )
-SELECT line.run_id, line.recipe, line.stage, line.entry, line.operator, line.fingerprint, line.scope_hash, line.unit,
-       line.n_seen, coalesce(planned.n, 0) AS n_in, coalesce(kept.n, 0) AS n_kept, coalesce(dropped.n, 0) AS n_dropped,
-       coalesce(died.n, 0) AS n_dead, coalesce(pending.n, 0) AS n_pending, coalesce(why.reasons, '{{}}') AS reasons,
-       line.n_in AS n_recorded, line.created_at
+SELECT line.run_id, any_value(line.recipe) AS recipe, line.stage, line.entry, any_value(line.operator) AS operator,
+       line.fingerprint, {_WHOLE}, any_value(line.unit) AS unit, sum(line.n_seen)::BIGINT AS n_seen,
+       coalesce(any_value(planned.n), 0) AS n_in, coalesce(any_value(kept.n), 0) AS n_kept,
+       coalesce(any_value(dropped.n), 0) AS n_dropped, coalesce(any_value(died.n), 0) AS n_dead,
+       coalesce(any_value(pending.n), 0) AS n_pending, coalesce(any_value(why.reasons), '{{}}') AS reasons,
+       sum(line.n_in)::BIGINT AS n_recorded, max(line.created_at) AS created_at
 FROM lines AS line
-LEFT JOIN planned ON planned.line_id = line.id
-LEFT JOIN kept ON kept.line_id = line.id
-LEFT JOIN dropped ON dropped.line_id = line.id
-LEFT JOIN died ON died.line_id = line.id
-LEFT JOIN pending ON pending.line_id = line.id
-LEFT JOIN why ON why.line_id = line.id
-ORDER BY line.created_at, line.entry
+LEFT JOIN planned USING (entry_id)
+LEFT JOIN kept USING (entry_id)
+LEFT JOIN dropped USING (entry_id)
+LEFT JOIN died USING (entry_id)
+LEFT JOIN pending USING (entry_id)
+LEFT JOIN why USING (entry_id)
+GROUP BY entry_id, line.run_id, line.stage, line.entry, line.fingerprint
+ORDER BY min(line.created_at), line.entry
 """
 
 _FANOUT = f"""
 WITH {_LINES},
 standing AS ({_STANDING}),
 became AS (
-    SELECT line_id, count(DISTINCT output) AS n
-    FROM (SELECT line_id, unnest(outputs) AS output FROM standing WHERE decision = 'keep') GROUP BY line_id
+    SELECT entry_id, count(DISTINCT output) AS n
+    FROM (SELECT entry_id, unnest(outputs) AS output FROM standing WHERE decision = 'keep') GROUP BY entry_id
 )
-SELECT line.run_id, line.stage, line.entry, line.operator, line.fingerprint, line.scope_hash, line.unit,
-       line.n_inputs, coalesce(became.n, 0) AS n_outputs,
-       coalesce(became.n, 0) / nullif(line.n_inputs, 0) AS factor, line.n_outputs AS n_recorded, line.created_at
-FROM lines AS line LEFT JOIN became ON became.line_id = line.id
-ORDER BY line.created_at, line.entry
+SELECT line.run_id, line.stage, line.entry, any_value(line.operator) AS operator, line.fingerprint, {_WHOLE},
+       any_value(line.unit) AS unit, sum(line.n_inputs)::BIGINT AS n_inputs,
+       coalesce(any_value(became.n), 0) AS n_outputs,
+       coalesce(any_value(became.n), 0) / nullif(sum(line.n_inputs), 0) AS factor,
+       sum(line.n_outputs)::BIGINT AS n_recorded, max(line.created_at) AS created_at
+FROM lines AS line LEFT JOIN became USING (entry_id)
+GROUP BY entry_id, line.run_id, line.stage, line.entry, line.fingerprint
+ORDER BY min(line.created_at), line.entry
 """
 
 _TEXT = "array_to_string(list_transform({parts}, lambda part: coalesce(part.text, '')), '')"

@@ -25,7 +25,7 @@ from tasks.batch import forget, register, run_batch
 from tasks.context import Context
 from tasks.emit.offline import offline
 from tasks.operator import WorkingSet
-from tasks.stage import EntryReport, finish_entry, plan_entry
+from tasks.stage import EntryReport, finish_part, plan_entry, whole_report
 from warehouse.lake import Lake, Stamp
 
 offline()
@@ -157,16 +157,25 @@ def run_entry(lake: Lake, tmp_path: Path) -> Iterator[Callable[..., Ran]]:
     """
     contexts: list[Context] = []
 
-    def run(stage: Stage, entry: dict[str, Any], inputs: WorkingSet | None = None, **fields: Any) -> Ran:
+    def run(
+        stage: Stage,
+        entry: dict[str, Any],
+        inputs: WorkingSet | None = None,
+        *,
+        limit: int | None = None,
+        **fields: Any,
+    ) -> Ran:
         inputs = inputs or WorkingSet()
         recipe = Recipe(name="test", **{stage.value: (entry,), **fields})
-        ctx = Context(recipe, lake, uuid.uuid4().hex, tmp_path, tmp_path / "out")
+        ctx = Context(recipe, lake, uuid.uuid4().hex, tmp_path, tmp_path / "out", limit=limit)
         contexts.append(ctx)
         register(ctx)
-        planned = plan_entry(ctx, stage, 0, inputs)
-        summaries = [run_batch(ref) for ref in planned.batches]
-        after, report = finish_entry(ctx, planned, inputs, summaries, 0.0)
-        return Ran(report, after, ctx)
+        after, parts = inputs, []
+        for planned in plan_entry(ctx, stage, 0, inputs):
+            summaries = [run_batch(ref) for ref in planned.batches]
+            after, part = finish_part(ctx, planned, after, summaries, 0.0)
+            parts.append(part)
+        return Ran(whole_report(parts, 0.0), after, ctx)
 
     yield run
     for ctx in contexts:

@@ -10,6 +10,8 @@ import pytest
 
 from schemas.errors import UserError
 from schemas.vocabulary import Stage
+from tasks.normalize import base
+from warehouse.counts import check_counts
 
 CHAT = {"use": "openai_chat", "dataset": "unit"}
 
@@ -103,3 +105,35 @@ def test_a_damaged_table_is_a_dead_letter_and_the_others_go_on(tmp_path: Path, r
         ("b.parquet", "unreadable_table"),
         ("c.parquet", "unreadable_table"),
     ]
+
+
+def test_a_plan_in_parts_gives_what_one_plan_gives(
+    tmp_path: Path, run_entry: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join([*(line(n) for n in range(7)), b'{"x": 1}', line(3), line(3)]))
+    (tmp_path / "b.jsonl").write_bytes(b"\n".join(line(n) for n in (5, 11, 12)))
+    entry = {**CHAT, "paths": ["*.jsonl"]}
+    monkeypatch.setattr(base, "PAGE", 4)
+    parts = run_entry(Stage.NORMALIZE, entry)
+    assert (parts.report.n_in, parts.report.n_kept, parts.report.n_dead) == (13, 12, 1)
+    # One line for the entry, however many parts it had, and the law holds for it.
+    (seen,) = parts.ctx.lake.sql("select n_in, n_recorded, n_kept, n_dead, n_pending, reasons from funnel").to_pylist()
+    assert (seen["n_in"], seen["n_recorded"], seen["n_kept"], seen["n_dead"], seen["n_pending"]) == (13, 13, 12, 1, 0)
+    assert json.loads(seen["reasons"]) == parts.report.reasons
+    assert parts.ctx.lake.sql("select count(*) n from runs").to_pylist() == [{"n": 4}]
+    assert check_counts(parts.ctx.lake, parts.ctx.run_id) == []
+
+    # In other parts it is the same work: nothing is read again.
+    monkeypatch.setattr(base, "PAGE", 50_000)
+    once = run_entry(Stage.NORMALIZE, entry)
+    assert once.after.trajectories == parts.after.trajectories
+    assert once.ctx.lake.sql("select count(*) n from trajectories").to_pylist() == [{"n": 12}]
+
+
+def test_a_preview_ends_in_the_part_where_its_limit_lies(
+    tmp_path: Path, run_entry: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(line(n) for n in range(20)))
+    monkeypatch.setattr(base, "PAGE", 4)
+    ran = run_entry(Stage.NORMALIZE, {**CHAT, "paths": ["*.jsonl"]}, limit=6)
+    assert (ran.report.n_in, ran.report.n_kept) == (6, 6)
