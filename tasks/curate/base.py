@@ -55,6 +55,7 @@ class Selector(Operator, frozen=True, kw_only=True):
 
     bars_everywhere: a dropped trajectory is barred from RL groups and pairs too (contamination, licence), not only
     from the kept set.
+    resamples: the evidence of a kept trajectory says as `times` how often an exporter writes its rows.
     """
 
     kind: ClassVar[Kind] = Kind.SELECTOR
@@ -62,6 +63,7 @@ class Selector(Operator, frozen=True, kw_only=True):
     reads: ClassVar[Unit] = "kept"
     effect: ClassVar[Effect] = "filter"
     bars_everywhere: ClassVar[bool] = False
+    resamples: ClassVar[bool] = False
 
     @property
     def leans_on_verdicts(self) -> bool:

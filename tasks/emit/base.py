@@ -21,6 +21,7 @@ from tasks.emit.card import write_card
 from tasks.emit.folder import check_label, staged
 from tasks.emit.manifest import MANIFEST, VERSION, Manifest, differences, manifest_sha256, read_manifest, write_manifest
 from tasks.emit.shards import Container, Row, ShardWriter
+from tasks.emit.times import times_of
 from tasks.operator import Effect, Item, Operator, Outcome, Plan, Result, Unit, WorkingSet, drop, keep, select_ids
 
 # Items whose inputs are held in memory at once.
@@ -102,13 +103,17 @@ class Exporter(Operator, frozen=True, kw_only=True):
         return None
 
     def plan(self, inputs: WorkingSet, ctx: Context) -> Plan:
-        """One item per candidate row. Its id covers the verdicts and labels that the row is made from."""
+        """One item per candidate row. Its id covers the verdicts and labels that the row is made from.
+
+        What curation resampled says in `params` how many `times` its rows are written.
+        """
         ids = sorted(set(select_ids(self.reads, inputs)))
         if self.reads not in ("kept", "trajectory"):
             return Plan(items=tuple(Item(id=ref, ref=ref) for ref in ids), n_seen=len(ids))
         labels = facts.side_rows(ctx, "step_labels", Stage.LABEL, ids)
         verdicts = facts.side_rows(ctx, "verdicts", Stage.VERIFY, ids)
-        items = [row_item(ref, labels.get(ref, ()), verdicts.get(ref, ())) for ref in ids]
+        times = times_of(ctx, ids)
+        items = [row_item(ref, labels.get(ref, ()), verdicts.get(ref, ()), times=times.get(ref, 1)) for ref in ids]
         return Plan(items=tuple(items), n_seen=len(ids))
 
     def present(self, items: Sequence[Item], ctx: Context) -> bool:
@@ -143,17 +148,19 @@ class Exporter(Operator, frozen=True, kw_only=True):
                 shard_bytes=self.shard_mb << 20,
             )
             for made in self._chunks(ordered, ctx):
-                counts.update(made.facts)
+                times = made.item.params.get("times", 1)
+                counts.update(_repeated(made, times))
                 if made.tokens is not None:
-                    tokens = _count(tokens or Counter(), made.tokens)
+                    tokens = _count(tokens or Counter(), Tokens(*(times * count for count in made.tokens)))
                 if not made.rows:
                     left_out[made.reason] += 1
                     outcomes.append(drop(made.item, made.reason, evidence={"ref": made.item.ref}))
                     continue
-                licences[made.licence] += len(made.rows)
+                licences[made.licence] += times * len(made.rows)
                 outcomes.append(keep(made.item, made.reason))
-                for row in made.rows:
-                    writer.add(row)
+                for _ in range(times):
+                    for row in made.rows:
+                        writer.add(row)
             files = writer.close()
             schema = writer.schema
             manifest = Manifest(
@@ -202,9 +209,24 @@ class Exporter(Operator, frozen=True, kw_only=True):
             yield from self.make(ordered[start : start + _CHUNK], ctx)
 
 
-def row_item(ref: str, *parts: Sequence[str]) -> Item:
+def row_item(ref: str, *parts: Sequence[str], times: int = 1) -> Item:
     """The item of row `ref`; when side rows shape it, its id covers them, so that a new label is new work."""
-    return Item(id=content_id("row", ref, *map(list, parts)) if any(parts) else ref, ref=ref)
+    shaped = [*map(list, parts), *([times] if times > 1 else [])]
+    return Item(
+        id=content_id("row", ref, *shaped) if any(shaped) else ref,
+        ref=ref,
+        params={"times": times} if times > 1 else {},
+    )
+
+
+def _repeated(made: Made, times: int) -> dict[str, int]:
+    """The facts of an item whose rows are written `times` times; the further copies are counted."""
+    if times == 1 or not made.rows:
+        return made.facts
+    return {name: times * count for name, count in made.facts.items()} | {
+        "resampled_items": 1,
+        "repeated_rows": (times - 1) * len(made.rows),
+    }
 
 
 def _selection(items: Sequence[Item]) -> str:
