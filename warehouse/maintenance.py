@@ -11,8 +11,10 @@ from pathlib import Path
 
 import duckdb
 
-from schemas.errors import Unavailable
+from schemas.errors import LakeError, Unavailable
 from schemas.trajectory import Base
+from warehouse.blobs import Blobs
+from warehouse.blobs import named as named_blobs
 from warehouse.files import META, named, on_disk
 from warehouse.lake import Lake
 from warehouse.tables import TABLES
@@ -28,6 +30,7 @@ class Maintenance(Base, frozen=True, kw_only=True):
     expired_snapshots: int
     deleted_files: int
     deleted_orphans: int
+    deleted_blobs: int
     live_files: int
 
 
@@ -37,7 +40,8 @@ def maintain(
     """Merges small files, expires old snapshots, deletes files that nothing names any more.
 
     A snapshot is kept while it is younger than `keep_snapshots` or named in `exports`; a file for `keep_files` after
-    it was given up, so that a reader that began earlier ends well. Unavailable("busy"): batches are being worked on.
+    it was given up, so that a reader that began earlier ends well; so is a blob that no row names.
+    Unavailable("busy"): batches are being worked on.
     """
     with lake.writing() as con:
         working = lake.leases.active()
@@ -50,12 +54,14 @@ def maintain(
         before = datetime.now(UTC) - keep_files
         deleted = con.execute("CALL ducklake_cleanup_old_files('lake', older_than => ?)", [before]).fetchall()
         orphans = con.execute("CALL ducklake_delete_orphaned_files('lake', older_than => ?)", [before]).fetchall()
+        blobs = Blobs(lake).removed(keep_files.total_seconds())
         live = con.execute(f"SELECT count(*) FROM {META}.ducklake_data_file WHERE end_snapshot IS NULL").fetchone()
     return Maintenance(
         merged_files=int(merged),
         expired_snapshots=expired,
         deleted_files=len(deleted),
         deleted_orphans=len(orphans),
+        deleted_blobs=blobs,
         live_files=int(live[0]) if live else 0,
     )
 
@@ -77,7 +83,7 @@ def examine(lake: Lake) -> list[str]:
     """What is wrong with the lake, one sentence each; empty when it is sound. Reads only, also while others write."""
     con = lake.cursor()
     try:
-        troubles = [*_files(lake, con), *_duplicates(con)]
+        troubles = [*_files(lake, con), *_duplicates(con), *_blobs(lake)]
         if not lake.where.shared:
             mode = _journal_mode(lake.where.catalog_file)
             if mode != "wal":
@@ -113,6 +119,26 @@ def _files(lake: Lake, con: duckdb.DuckDBPyConnection) -> list[str]:
         troubles.append(
             f"{len(orphans)} files ({size / 2**20:.1f} MiB) of killed appends belong to no snapshot: {orphans[0]}"
         )
+    return troubles
+
+
+def _blobs(lake: Lake) -> list[str]:
+    """Rows against the blob folder, and the other way round."""
+    blobs = Blobs(lake)
+    try:
+        # The rows come first: a blob is written before its row, so that one which is committed meanwhile is no orphan.
+        wanted = named_blobs(lake)
+    except LakeError as error:
+        return [f"the blobs that rows name cannot be listed: {error}"]
+    present = blobs.stored()
+    troubles = []
+    if gone := sorted(wanted - present):
+        troubles.append(f"{len(gone)} blobs that rows name are gone, such as {gone[0]}: import their source again")
+    orphans = sorted(present - wanted)
+    if not lake.where.base.startswith("s3://"):
+        orphans = [sha256 for sha256 in orphans if blobs.age(sha256) > 3600]
+    if orphans:
+        troubles.append(f"{len(orphans)} blobs of killed imports belong to no row, such as {orphans[0]}")
     return troubles
 
 
