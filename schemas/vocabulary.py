@@ -97,7 +97,7 @@ class ActionSpace(StrEnum):
 
 
 class VerdictKind(StrEnum):
-    """What a verifier concluded; an infrastructure error is never a reward."""
+    """What a verifier concluded; an infrastructure error and judgements that disagree (disputed) are never a reward."""
 
     PASS = "pass"  # noqa: S105 - a verdict, not a password
     FAIL = "fail"
@@ -106,10 +106,16 @@ class VerdictKind(StrEnum):
     INFRASTRUCTURE = "infrastructure"
     REFUSED = "refused"
     UNPARSABLE = "unparsable"
+    DISPUTED = "disputed"
+
+
+# Kinds that say nothing about an answer and carry no reward.
+NO_JUDGEMENT = frozenset({VerdictKind.INFRASTRUCTURE, VerdictKind.DISPUTED})
 
 
 class Trust(StrEnum):
-    """Where a verdict was reached: compared in the trusted process, or beside the candidate's code."""
+    """Where a verdict was reached: compared in the trusted process, beside the candidate's code, or by a model."""
 
     OUTSIDE = "outside"
     INSIDE = "inside"
+    MODEL = "model"

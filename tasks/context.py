@@ -17,6 +17,7 @@ from warehouse.lake import Lake
 if TYPE_CHECKING:
     from tasks.client.client import ModelClient
     from tasks.sandbox.sandbox import Sandbox
+    from warehouse.judgements import JudgementCache
 
 
 class Context:
@@ -42,6 +43,7 @@ class Context:
         self._lock = threading.RLock()
         self._client: ModelClient | None = None
         self._sandbox: Sandbox | None = None
+        self._judgements: JudgementCache | None = None
         self._plugins: dict[str, Plugin] = {}
 
     def path(self, given: str) -> Path:
@@ -77,12 +79,24 @@ class Context:
                 self._sandbox = Sandbox.start()
             return self._sandbox
 
+    @property
+    def judgements(self) -> "JudgementCache | None":
+        """The record of judgements that were executed before; None where there is no lake to write to."""
+        if self.lake is None or self.lake.how.read_only:
+            return None
+        with self._lock:
+            if self._judgements is None:
+                from warehouse.judgements import JudgementCache
+
+                self._judgements = JudgementCache.for_lake(self.lake)
+            return self._judgements
+
     def calls(self) -> dict[str, float]:
         """What the model client did in this run: calls, cached, tokens, US dollars; empty when no model was used."""
         return self._client.counters() if self._client is not None else {}
 
     def close(self) -> None:
-        """Ends the client and the sandbox; the lake belongs to the caller."""
+        """Ends the client, the sandbox and the record of judgements; the lake belongs to the caller."""
         with self._lock:
             if self._client is not None:
                 self._client.close()
@@ -90,3 +104,6 @@ class Context:
             if self._sandbox is not None:
                 self._sandbox.close()
                 self._sandbox = None
+            if self._judgements is not None:
+                self._judgements.close()
+                self._judgements = None

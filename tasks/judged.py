@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from schemas.rows import Verdict
-from schemas.vocabulary import VerdictKind
+from schemas.vocabulary import NO_JUDGEMENT, Trust, VerdictKind
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -21,9 +21,14 @@ class Judged(NamedTuple):
 def passed(verdicts: Sequence[Verdict]) -> bool | None:
     """Whether every verifier that reached a judgement said pass; None when none did.
 
-    An infrastructure error judges nothing.
+    An infrastructure error judges nothing, nor does a model whose answer could not be read.
     """
-    kinds = [verdict.kind for verdict in verdicts if verdict.kind is not VerdictKind.INFRASTRUCTURE]
+    kinds = [
+        verdict.kind
+        for verdict in verdicts
+        if verdict.kind not in NO_JUDGEMENT
+        and not (verdict.kind is VerdictKind.UNPARSABLE and verdict.trust is Trust.MODEL)
+    ]
     return all(kind is VerdictKind.PASS for kind in kinds) if kinds else None
 
 

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 from schemas.ids import content_id
 from schemas.rows import StepLabel, Verdict
-from schemas.vocabulary import Stage, VerdictKind
+from schemas.vocabulary import NO_JUDGEMENT, Stage, VerdictKind
 from tasks.context import Context
 from tasks.emit.manifest import Lineage
 from tasks.recipe import entries, operator_of
 
-# Verdicts that say something about the answer; an infrastructure error says nothing.
-JUDGED = frozenset(VerdictKind) - {VerdictKind.INFRASTRUCTURE}
+# Verdicts that say something about the answer; an infrastructure error or a dispute says nothing.
+JUDGED = frozenset(VerdictKind) - NO_JUDGEMENT
 
 _UPSTREAM = tuple(stage for stage in Stage if stage not in (Stage.EMIT, Stage.TRAIN))
 

@@ -15,12 +15,15 @@ from tasks.emit.facts import JUDGED
 
 
 class Group(NamedTuple):
-    """Statistics of one task: n judged rollouts, c of them passed, the mean reward, verdicts set aside as inside."""
+    """Statistics of one task: n judged rollouts, c of them passed, the mean reward, verdicts set aside: those reached
+    beside the candidate's code, and those that are a model's opinion.
+    """
 
     n: int
     c: int
     mean_reward: float | None
     n_inside: int
+    n_model: int = 0
 
 
 def roots_by_task(ctx: Context, trajectories: Sequence[str]) -> dict[str, list[str]]:
@@ -52,20 +55,22 @@ def _existing(ctx: Context, ids: Sequence[str]) -> frozenset[str]:
     return frozenset(row["id"] for row in rows)
 
 
-def group_of(verdicts: Sequence[Verdict], verifier: str, *, inside: bool) -> Group:
-    """The statistics over one verdict per rollout: those of the task's own verifier, infrastructure errors apart.
+def group_of(verdicts: Sequence[Verdict], verifier: str, *, inside: bool, model: bool = False) -> Group:
+    """The statistics over one verdict per rollout: those of the task's own verifier that have a reward.
 
-    inside: whether verdicts reached beside the candidate's code count.
+    inside, model: whether verdicts reached beside the candidate's code, and a model's opinions, count.
     """
     by_rollout = {v.trajectory_id: v for v in verdicts if v.verifier == verifier and v.kind in JUDGED}
-    judged = list(by_rollout.values())
-    taken = [v for v in judged if inside or v.trust is Trust.OUTSIDE]
+    judged = [v for v in by_rollout.values() if v.reward is not None]
+    counts = {Trust.OUTSIDE: True, Trust.INSIDE: inside, Trust.MODEL: model}
+    taken = [v for v in judged if counts[v.trust]]
     rewards = [v.reward for v in taken if v.reward is not None]
     return Group(
         n=len(taken),
         c=sum(v.kind is VerdictKind.PASS for v in taken),
         mean_reward=sum(rewards) / len(rewards) if rewards else None,
-        n_inside=len(judged) - len(taken),
+        n_inside=sum(v.trust is Trust.INSIDE and not inside for v in judged),
+        n_model=sum(v.trust is Trust.MODEL and not model for v in judged),
     )
 
 

@@ -5,26 +5,26 @@ trainer's reward function and the proof of a task all go through it:
 
     verifier.score(task, completion, ctx).reward
 
+`settle` is what they ask: it may answer from what was judged before, or judge several times; `judge` always judges.
 An infrastructure error is no judgement: it has no reward, and the stage leaves the item for the next run.
 """
 
 import math
 import os
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
-from weakref import WeakKeyDictionary
 
 import msgspec
 
 from schemas.errors import FaultError, RecordError, Unavailable, UserError
 from schemas.ids import canonical_json, content_id, digest
-from schemas.rows import Verdict
+from schemas.rows import Request, Verdict
 from schemas.task import Task
 from schemas.trajectory import Trajectory, text_of
-from schemas.vocabulary import Kind, Source, Stage, Trust, VerdictKind
+from schemas.vocabulary import NO_JUDGEMENT, Kind, Source, Stage, Trust, VerdictKind
 from tasks.operator import Effect, Item, Operator, Pending, Plan, Result, Unit, WorkingSet, dead, keep, select_ids
+from tasks.verify.memory import Found, memory
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -34,13 +34,20 @@ _S = TypeVar("_S", bound=msgspec.Struct)
 
 
 class Judgement(NamedTuple):
-    """What a verifier found. `reward` is in [0, 1], None only for an infrastructure error; `reason` a short code."""
+    """What a verifier found. `reward` is in [0, 1]; `reason` a short code.
+
+    reward is None for an infrastructure error, for judgements that disagree, and where a model was asked whose answer
+    could not be read. lasting: whether the same answer would surely be judged the same at another moment. accounts:
+    the model calls that were made for it.
+    """
 
     kind: VerdictKind
     reward: float | None
     reason: str = ""
     evidence: Mapping[str, Any] = {}
     trust: Trust = Trust.OUTSIDE
+    lasting: bool = True
+    accounts: tuple[Request, ...] = ()
 
 
 def passed(evidence: Mapping[str, Any] | None = None, reason: str = "pass") -> Judgement:
@@ -63,6 +70,11 @@ def infrastructure(reason: str, detail: str = "") -> Judgement:
     return Judgement(VerdictKind.INFRASTRUCTURE, None, reason, {"detail": detail})
 
 
+def disputed(reason: str, evidence: Mapping[str, Any], trust: Trust = Trust.OUTSIDE) -> Judgement:
+    """Judgements of one answer disagree: it is neither right nor wrong, and no reward."""
+    return Judgement(VerdictKind.DISPUTED, None, reason, evidence, trust, lasting=False)
+
+
 class Verifier(Operator, frozen=True, kw_only=True):
     """Judges answers. A subclass defines `judge`, and `answer` where the last agent message is not the answer."""
 
@@ -72,12 +84,20 @@ class Verifier(Operator, frozen=True, kw_only=True):
     effect: ClassVar[Effect] = "annotate"
     batch_size: ClassVar[int] = 64
 
+    def workers(self) -> int:
+        """How many answers are judged at a time."""
+        return len(os.sched_getaffinity(0))
+
     def judge(self, task: Task, completion: str, ctx: "Context") -> Judgement:
         """Judges one answer. Raises RecordError for a task whose specification cannot be used."""
         raise NotImplementedError(f"{type(self).__name__} must define judge()")
 
     def rejudge(self, task: Task, completion: str, ctx: "Context", run: int) -> Judgement:
         """Like `judge`, under conditions that differ from run to run where a flaky task could show it."""
+        return self.judge(task, completion, ctx)
+
+    def settle(self, task: Task, completion: str, ctx: "Context", origin: str = "") -> Judgement:
+        """The judgement that counts. `origin` names the trajectory whose answer this is, "" for none."""
         return self.judge(task, completion, ctx)
 
     def cheats(self, task: Task) -> Mapping[str, str]:
@@ -90,7 +110,7 @@ class Verifier(Operator, frozen=True, kw_only=True):
 
     def score(self, task: Task, completion: str, ctx: "Context") -> Verdict:
         """The verdict on a completion that is not (yet) a stored trajectory."""
-        return self.verdict(self.judge(task, completion, ctx), ctx, [task.id, digest(completion)])
+        return self.verdict(self.settle(task, completion, ctx), ctx, [task.id, digest(completion)])
 
     def score_all(self, pairs: Sequence[tuple[Task, str]], ctx: "Context") -> list[Verdict]:
         """`score` of every (task, completion), in order; equal pairs are judged once, several at a time."""
@@ -104,14 +124,18 @@ class Verifier(Operator, frozen=True, kw_only=True):
 
     def check(self, task: Task, trajectory: Trajectory, ctx: "Context") -> Verdict:
         """The one verdict of this verifier on a trajectory."""
-        return self.verdict(self.judge(task, self.answer(task, trajectory), ctx), ctx, [], trajectory.id)
+        found = self.settle(task, self.answer(task, trajectory), ctx, trajectory.id)
+        return self.verdict(found, ctx, [], trajectory.id)
 
     def verdict(self, found: Judgement, ctx: "Context", key: Sequence[str] = (), trajectory_id: str = "") -> Verdict:
-        """A judgement as a row; refuses a reward that is not a number in [0, 1]."""
+        """A judgement as a row; refuses a reward that is not a number in [0, 1], or missing where it may not be."""
         reward = found.reward
-        if (reward is None) is not (found.kind is VerdictKind.INFRASTRUCTURE) or (
-            reward is not None and not (math.isfinite(reward) and 0.0 <= reward <= 1.0)
-        ):
+        if reward is None:
+            asked = found.kind is VerdictKind.UNPARSABLE and found.trust is Trust.MODEL
+            wrong = not asked and found.kind not in NO_JUDGEMENT
+        else:
+            wrong = found.kind in NO_JUDGEMENT or not (math.isfinite(reward) and 0.0 <= reward <= 1.0)
+        if wrong:
             raise FaultError(f"Verifier '{self.plugin_id()}' gave the reward {reward!r} with the kind {found.kind}.")
         return Verdict(
             id=content_id("verdict", self.fingerprint(ctx), trajectory_id, *key),
@@ -148,48 +172,75 @@ class Verifier(Operator, frozen=True, kw_only=True):
                 pairs[item.id] = (task, self.answer(task, one))
             except RecordError as error:
                 judged[item.id] = error
-        judged |= zip(pairs, self._judge_all(list(pairs.values()), ctx), strict=True)
+        origins = [item.ref for item in items if item.id in pairs]
+        judged |= zip(pairs, self._judge_all(list(pairs.values()), ctx, origins), strict=True)
         outcomes, rows, letters, pending = [], [], [], []
+        accounts: dict[str, Request] = {}
         for item in items:
             found = judged[item.id]
+            for account in found.accounts if isinstance(found, Judgement | AskFailed) else ():
+                accounts[account.id] = account
             if isinstance(found, RecordError):
-                letters.append(dead(item, self.stage, found.reason, found.detail))
+                again = isinstance(found, AskFailed)
+                letters.append(dead(item, self.stage, found.reason, found.detail, retry=again))
             elif found.kind is VerdictKind.INFRASTRUCTURE:
                 pending.append(Pending(item_id=item.id, reason=f"infrastructure:{found.reason}"))
             else:
                 verdict = self.verdict(found, ctx, [], item.ref)
                 rows.append(verdict)
                 outcomes.append(keep(item, found.kind.value, score=verdict.reward))
-        return Result(outcomes=tuple(outcomes), rows={"verdicts": rows}, dead=tuple(letters), pending=tuple(pending))
+        written: dict[str, Sequence[Any]] = {"verdicts": rows}
+        if accounts:
+            written["requests"] = list(accounts.values())
+        return Result(outcomes=tuple(outcomes), rows=written, dead=tuple(letters), pending=tuple(pending))
 
-    def _judge_all(self, pairs: Sequence[tuple[Task, str]], ctx: "Context") -> list[Judgement | RecordError]:
+    def _judge_all(
+        self, pairs: Sequence[tuple[Task, str]], ctx: "Context", origins: Sequence[str] | None = None
+    ) -> list[Judgement | RecordError]:
+        """Each pair's judgement or error, in order; one judgement for equal pairs."""
         mine = canonical_json(self.identity())
         keys = [digest("\0".join((mine, task.id, task.verifier.spec_json, completion))) for task, completion in pairs]
-        with _lock:
-            memory = _judged.setdefault(ctx, {})
-            known = {key: memory[key] for key in keys if key in memory}
-        todo = {key: pair for key, pair in zip(keys, pairs, strict=True) if key not in known}
+        origins = origins or [""] * len(pairs)
+        known = memory.known(ctx, keys)
+        todo = {
+            key: (*pair, origin) for key, pair, origin in zip(keys, pairs, origins, strict=True) if key not in known
+        }
 
-        def one(pair: tuple[Task, str]) -> Judgement | RecordError:
+        def one(work: tuple[Task, str, str]) -> Judgement | RecordError:
             try:
-                return self.judge(pair[0], pair[1], ctx)
+                return self.settle(work[0], work[1], ctx, work[2])
             except RecordError as error:
                 return error
             except Unavailable as error:
                 return infrastructure(error.reason, error.detail)
 
-        workers = min(len(todo), len(os.sched_getaffinity(0)))
+        workers = min(len(todo), self.workers())
         if workers <= 1:
-            found = dict(zip(todo, map(one, todo.values()), strict=True))
+            judged = list(map(one, todo.values()))
         else:
             with ThreadPoolExecutor(workers, thread_name_prefix="verify") as pool:
-                found = dict(zip(todo, pool.map(one, todo.values()), strict=True))
-        with _lock:
-            if len(memory) + len(found) > _REMEMBERED:
-                memory.clear()
-            # Trouble of the surroundings is never remembered: the next run asks again.
-            memory.update({key: each for key, each in found.items() if _is_sure(each)})
-        return [known[key] if key in known else found[key] for key in keys]
+                judged = list(pool.map(one, todo.values()))
+        found = {key: Found(each, todo[key][2]) for key, each in zip(todo, judged, strict=True)}
+        # Trouble of the surroundings is never remembered: the next run asks again.
+        memory.learn(ctx, {key: each for key, each in found.items() if _is_sure(each.judged)})
+        known |= found
+        return [_copied(known[key], origin) for key, origin in zip(keys, origins, strict=True)]
+
+
+class AskFailed(RecordError):
+    """A model call that gave no answer; the next run asks again. `accounts` are the calls made for it so far."""
+
+    def __init__(self, reason: str, detail: str, accounts: tuple[Request, ...]) -> None:
+        self.accounts = accounts
+        super().__init__(reason, detail)
+
+
+def _copied(found: "Found[Judgement | RecordError]", origin: str) -> Judgement | RecordError:
+    """The judgement as it stands, or marked as taken over from the trajectory that it was made for."""
+    judged = found.judged
+    if isinstance(judged, RecordError) or not found.origin or found.origin == origin:
+        return judged
+    return judged._replace(evidence={"cached_from": found.origin, **judged.evidence})
 
 
 def spec_of(task: Task, shape: type[_S]) -> _S:
@@ -200,14 +251,10 @@ def spec_of(task: Task, shape: type[_S]) -> _S:
         raise RecordError("bad_spec", f"{task.verifier.use}: {error}") from error
 
 
-# What each run has judged: a small model says the same thing often, and a trainer asks again at every step.
-_judged: "WeakKeyDictionary[Context, dict[str, Judgement | RecordError]]" = WeakKeyDictionary()
-_lock = threading.Lock()
-_REMEMBERED = 20_000
-
-
 def _is_sure(found: Judgement | RecordError) -> bool:
-    return isinstance(found, RecordError) or found.kind is not VerdictKind.INFRASTRUCTURE
+    if isinstance(found, RecordError):
+        return not isinstance(found, AskFailed)
+    return found.kind not in NO_JUDGEMENT
 
 
 def last_message(trajectory: Trajectory) -> str:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 import pyarrow as pa
 
 from schemas.ids import content_id
+from schemas.rows import Verdict
 from schemas.task import Task
 from schemas.vocabulary import Stage
 from tasks.context import Context
@@ -49,7 +50,8 @@ class TrlGrpo(Exporter, frozen=True, kw_only=True):
 
     groups: "all", or "mixed" to leave out tasks that every rollout solved (`all_pass`) or none (`all_fail`).
     k: the k of pass@k. trust_inside: also count verdicts reached beside the candidate's code; without it such
-    tasks are left out (`trust_inside`). min_samples: judged rollouts that a row needs (else `few_samples`).
+    tasks are left out (`trust_inside`). trust_model: also count verdicts that are a model's opinion (else
+    `trust_model`). min_samples: judged rollouts that a row needs (else `few_samples`).
     """
 
     reads: ClassVar[Unit] = "task"
@@ -63,6 +65,7 @@ class TrlGrpo(Exporter, frozen=True, kw_only=True):
     groups: Literal["all", "mixed"] = "all"
     k: int = 4
     trust_inside: bool = False
+    trust_model: bool = False
     min_samples: int = 1
 
     def plan(self, inputs: WorkingSet, ctx: Context) -> Plan:
@@ -84,11 +87,15 @@ class TrlGrpo(Exporter, frozen=True, kw_only=True):
         verdicts = facts.verdicts_of(ctx, [ref for item in items for ref in item.params["trajectories"]])
         for item, task in zip(items, ctx.lake.tasks([item.ref for item in items]), strict=True):
             said = [verdict for ref in item.params["trajectories"] for verdict in verdicts.get(ref, ())]
-            yield self._row(item, task, group_of(said, task.verifier.use, inside=self.trust_inside))
+            yield self._row(item, task, self._group(said, task))
+
+    def _group(self, said: Sequence[Verdict], task: Task) -> Group:
+        return group_of(said, task.verifier.use, inside=self.trust_inside, model=self.trust_model)
 
     def _row(self, item: Item, task: Task, group: Group) -> Made:
         if group.n == 0:
-            return Made(item, reason="trust_inside" if group.n_inside else "no_verdict")
+            aside = "trust_inside" if group.n_inside else "trust_model" if group.n_model else "no_verdict"
+            return Made(item, reason=aside)
         if group.n < self.min_samples:
             return Made(item, reason="few_samples")
         if self.groups == "mixed" and group.c in (0, group.n):

@@ -7,28 +7,20 @@ A task's specification (JSON):
      "threshold": 1.0}
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from schemas.errors import RecordError
-from schemas.ids import canonical_json
-from schemas.task import Task, VerifierSpec
+from schemas.rows import Request
+from schemas.task import Task
 from schemas.trajectory import Base
-from schemas.vocabulary import Kind, Trust, VerdictKind
+from schemas.vocabulary import Trust, VerdictKind
 from tasks.verify.base import Judgement, Verifier, spec_of
+from tasks.verify.execution import agreed
+from tasks.verify.parts import Part, least, part_of, task_of
 
 if TYPE_CHECKING:
     from tasks.context import Context
-
-
-class Part(Base, frozen=True):
-    """One verifier: its id, its own specification and options, its weight; a gate must pass or nothing counts."""
-
-    use: str
-    spec: dict[str, Any] = {}
-    options: dict[str, Any] = {}
-    weight: float = 1.0
-    gate: bool = False
 
 
 class Spec(Base, frozen=True):
@@ -41,54 +33,61 @@ class Spec(Base, frozen=True):
 class Composite(Verifier, frozen=True, kw_only=True):
     """The weighted mean of the parts' rewards.
 
-    An infrastructure error of any part is one of the whole. The verdict is trusted as little as its least trusted part.
+    An infrastructure error of any part, or a dispute, is one of the whole. The verdict is trusted as little as its
+    least trusted part.
+    repeats: how often the whole is judged anew; judgements that differ make the verdict `disputed`, no reward.
     """
+
+    repeats: int = 1
+
+    def __post_init__(self) -> None:
+        if self.repeats < 1:
+            raise ValueError("repeats must be at least 1")
 
     def judge(self, task: Task, completion: str, ctx: "Context") -> Judgement:
         """Asks the parts in order; a gate that does not pass ends it with its own kind and no reward."""
+        return self._weigh(task, lambda part, at: part.judge(at, completion, ctx), ctx)
+
+    def rejudge(self, task: Task, completion: str, ctx: "Context", run: int) -> Judgement:
+        """Asks the parts again, each under conditions that differ from run to run."""
+        return self._weigh(task, lambda part, at: part.rejudge(at, completion, ctx, run), ctx)
+
+    def settle(self, task: Task, completion: str, ctx: "Context", origin: str = "") -> Judgement:
+        """Once, taking from the parts what they judged before; or `repeats` times, each time anew."""
+        if self.repeats == 1:
+            return self._weigh(task, lambda part, at: part.settle(at, completion, ctx, origin), ctx)
+        return agreed([self.rejudge(task, completion, ctx, run) for run in range(self.repeats)])
+
+    def _weigh(self, task: Task, ask: Callable[[Verifier, Task], Judgement], ctx: "Context") -> Judgement:
         spec = spec_of(task, Spec)
         total = sum(part.weight for part in spec.parts)
         if not spec.parts or total <= 0 or any(part.weight < 0 for part in spec.parts):
             raise RecordError("bad_spec", "composite: parts with weights of at least 0, not all 0, are needed")
         reward, trust, kinds = 0.0, Trust.OUTSIDE, []
+        accounts: tuple[Request, ...] = ()
         evidence: dict[str, Any] = {"parts": []}
         for part in spec.parts:
-            found = _part(part, ctx).judge(_task(task, part), completion, ctx)
-            if found.kind is VerdictKind.INFRASTRUCTURE or found.reward is None:
-                return found
-            evidence["parts"].append(
-                {"use": part.use, "kind": found.kind, "reason": found.reason, "reward": found.reward}
-            )
-            trust = Trust.INSIDE if found.trust is Trust.INSIDE else trust
+            found = ask(part_of(part, ctx), task_of(task, part))
+            accounts += found.accounts
+            if found.reward is None:
+                return found._replace(accounts=accounts)
+            said = {"use": part.use, "kind": found.kind, "reason": found.reason, "reward": found.reward}
+            if "cached_from" in found.evidence:
+                said["cached_from"] = found.evidence["cached_from"]
+            evidence["parts"].append(said)
+            trust = least(trust, found.trust)
             kinds.append(found.kind)
             if part.gate and found.kind is not VerdictKind.PASS:
-                return Judgement(found.kind, 0.0, f"gate:{part.use}", evidence, trust)
+                return Judgement(found.kind, 0.0, f"gate:{part.use}", evidence, trust, accounts=accounts)
             reward += part.weight / total * found.reward
         reward = min(1.0, reward)
         # Sums of weights such as .1 + .2 + .7 miss 1 by a little.
         if reward >= spec.threshold - 1e-9:
-            return Judgement(VerdictKind.PASS, reward, "pass", evidence, trust)
+            return Judgement(VerdictKind.PASS, reward, "pass", evidence, trust, accounts=accounts)
         kind = VerdictKind.REFUSED if VerdictKind.REFUSED in kinds else VerdictKind.FAIL
-        return Judgement(kind, reward if kind is VerdictKind.FAIL else 0.0, "below_threshold", evidence, trust)
+        earned = reward if kind is VerdictKind.FAIL else 0.0
+        return Judgement(kind, earned, "below_threshold", evidence, trust, accounts=accounts)
 
     def cheats(self, task: Task) -> Mapping[str, str]:
         """Nothing at all; the parts' own cheats belong to their own tasks."""
         return {"empty": "", "nonsense": "xyzzy plugh"}
-
-
-def _part(part: Part, ctx: "Context") -> Verifier:
-    built = ctx.build(Kind.VERIFIER, {"use": part.use, **part.options})
-    if not isinstance(built, Verifier) or isinstance(built, Composite):
-        raise RecordError("bad_spec", f"composite: '{part.use}' cannot be a part")
-    return built
-
-
-def _task(task: Task, part: Part) -> Task:
-    return Task(
-        id=f"{task.id}/{part.use}",
-        kind=task.kind,
-        prompt=task.prompt,
-        verifier=VerifierSpec(use=part.use, spec_json=canonical_json(part.spec)),
-        gold=task.gold,
-        environment_json=task.environment_json,
-    )

@@ -27,7 +27,8 @@ from schemas.trajectory import Base
 from schemas.vocabulary import Trust, VerdictKind
 from tasks.sandbox.results import Call, CallResult, Limits, RunKind
 from tasks.verify import canary, patch
-from tasks.verify.base import Judgement, Verifier, infrastructure, spec_of
+from tasks.verify.base import Judgement, infrastructure, spec_of
+from tasks.verify.execution import ExecutionVerifier
 from tasks.verify.extract import diff_text
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Spec(Base, frozen=True):
     timeout_s: float | None = None
 
 
-class RepoTests(Verifier, frozen=True, kw_only=True):
+class RepoTests(ExecutionVerifier, frozen=True, kw_only=True):
     """Applies the patch and runs every expected test, each in its own jail, with canaries among them.
 
     canaries: how many tests that must fail are mixed in. timeout_s, cpu_s, memory_mb: limits of one test.
@@ -71,6 +72,14 @@ class RepoTests(Verifier, frozen=True, kw_only=True):
     timeout_s: float = 60.0
     cpu_s: float = 30.0
     memory_mb: int = 1024
+
+    def subject(self, task: Task, completion: str) -> str | None:
+        """The patch."""
+        return diff_text(completion)
+
+    def environment(self, task: Task, ctx: "Context") -> str:
+        """Interpreter, packages, backend and mode of the sandbox."""
+        return f"{ctx.sandbox.mode}/{ctx.sandbox.version(spec_of(task, Spec).packages)}"
 
     def judge(self, task: Task, completion: str, ctx: "Context") -> Judgement:
         """Refuses patches to protected files, then runs the tests until one fails."""

@@ -16,8 +16,9 @@ from schemas.task import Task
 from schemas.trajectory import Base
 from schemas.vocabulary import VerdictKind
 from tasks.sandbox.results import Call, CallResult, Limits, RunKind
-from tasks.verify.base import Judgement, Verifier, failed, infrastructure, passed, spec_of, unparsable
+from tasks.verify.base import Judgement, failed, infrastructure, passed, spec_of, unparsable
 from tasks.verify.compare import equal
+from tasks.verify.execution import ExecutionVerifier
 from tasks.verify.extract import sql_text
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Spec(Base, frozen=True):
     tolerance: float | None = None
 
 
-class SqlExec(Verifier, frozen=True, kw_only=True):
+class SqlExec(ExecutionVerifier, frozen=True, kw_only=True):
     """The same rows as the reference on every database; their order matters only where the task says so.
 
     timeout_s, cpu_s: for one query. most_rows: a query that gives more is wrong.
@@ -63,6 +64,14 @@ class SqlExec(Verifier, frozen=True, kw_only=True):
     timeout_s: float = 10.0
     cpu_s: float = 5.0
     most_rows: int = 10_000
+
+    def subject(self, task: Task, completion: str) -> str | None:
+        """The query."""
+        return sql_text(completion)
+
+    def environment(self, task: Task, ctx: "Context") -> str:
+        """Interpreter, packages, backend and mode of the sandbox."""
+        return f"{ctx.sandbox.mode}/{ctx.sandbox.version()}"
 
     def judge(self, task: Task, completion: str, ctx: "Context") -> Judgement:
         """Extracts the query, runs it and the reference on every database, compares outside."""

@@ -5,19 +5,28 @@ A task's specification (JSON):
     {"tests": [{"stdin": "1 2\\n", "expected": "3\\n"}], "compare": "tokens", "tolerance": 1e-6, "timeout_s": 5}
 
 compare: tokens (words, white space does not matter), lines (trailing white space does not matter), exact.
-Each test runs in a fresh jail and sees its own input only; the comparison happens outside.
+language: python (default), sh, bash, javascript; any other by its command line over system binaries:
+
+    "command": {"argv": ["awk", "-f", "{file}"], "tools": ["awk"], "file": "main.awk"}
+
+network: "loopback" lets the program use sockets on its jail's own loopback. Each test runs in a fresh jail and sees
+its own input only; the comparison happens outside. A language whose interpreter is not on this machine is an
+infrastructure error, never a reward.
 """
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from schemas.errors import RecordError
+from schemas.errors import RecordError, Unavailable, UserError
 from schemas.ids import digest
 from schemas.task import Task
 from schemas.trajectory import Base
 from schemas.vocabulary import VerdictKind
-from tasks.sandbox.results import Limits, RunKind
-from tasks.verify.base import Judgement, Verifier, infrastructure, passed, spec_of, unparsable
+from tasks.sandbox.languages import Command, language
+from tasks.sandbox.results import Limits, RunKind, RunResult
+from tasks.verify import programs
+from tasks.verify.base import Judgement, infrastructure, passed, spec_of, unparsable
+from tasks.verify.execution import ExecutionVerifier
 from tasks.verify.extract import python_code
 
 if TYPE_CHECKING:
@@ -48,9 +57,12 @@ class Spec(Base, frozen=True):
     cpu_s: float | None = None
     memory_mb: int | None = None
     packages: list[str] = []
+    language: str = "python"
+    command: Command | None = None
+    network: Literal["none", "loopback"] = "none"
 
 
-class StdinStdout(Verifier, frozen=True, kw_only=True):
+class StdinStdout(ExecutionVerifier, frozen=True, kw_only=True):
     """Runs the candidate's program on every input; all outputs must be right. Stops at the first wrong one.
 
     timeout_s, cpu_s, memory_mb: limits where the task names none.
@@ -59,6 +71,16 @@ class StdinStdout(Verifier, frozen=True, kw_only=True):
     timeout_s: float = 10.0
     cpu_s: float = 5.0
     memory_mb: int = 512
+
+    def subject(self, task: Task, completion: str) -> str | None:
+        """The program."""
+        return _code(_command(spec_of(task, Spec)), completion)
+
+    def environment(self, task: Task, ctx: "Context") -> str:
+        """Interpreter, packages, backend and mode of the sandbox."""
+        spec = spec_of(task, Spec)
+        command = _command(spec)
+        return f"{ctx.sandbox.mode}/{ctx.sandbox.version(spec.packages, command.present() if command else ())}"
 
     def judge(self, task: Task, completion: str, ctx: "Context") -> Judgement:
         """Extracts the program, runs it on each input, compares outside."""
@@ -69,19 +91,16 @@ class StdinStdout(Verifier, frozen=True, kw_only=True):
         return self._judge(task, completion, ctx, run)
 
     def cheats(self, task: Task) -> Mapping[str, str]:
-        """Nothing, an early exit, the input itself, and an object whose text is every text."""
-        return {
-            "empty": "",
-            "exit": "```python\nimport os\nos._exit(0)\n```",
-            "echo": "```python\nimport sys\nprint(sys.stdin.read())\n```",
-            "passed": "```python\nprint('PASSED')\n```",
-        }
+        """Nothing, an early exit, the input itself, and a word that claims success."""
+        spec = spec_of(task, Spec)
+        return programs.cheats("" if spec.command else spec.language)
 
     def _judge(self, task: Task, completion: str, ctx: "Context", hash_seed: int) -> Judgement:
         spec = spec_of(task, Spec)
         if not spec.tests:
             raise RecordError("bad_spec", "stdin_stdout: no tests")
-        code = python_code(completion)
+        command = _command(spec)
+        code = _code(command, completion)
         if code is None:
             return unparsable("no_code")
         longest = max(len(test.expected) for test in spec.tests)
@@ -92,14 +111,20 @@ class StdinStdout(Verifier, frozen=True, kw_only=True):
             output_kb=max(256, longest // 128),
             hash_seed=hash_seed,
         )
+        try:
+            version = ctx.sandbox.version(spec.packages, command.present() if command else ())
+        except Unavailable as error:
+            return infrastructure(error.reason, error.detail)
         evidence: dict[str, Any] = {
             "tests": len(spec.tests),
             "code_sha": digest(code),
             "mode": ctx.sandbox.mode,
-            "sandbox": ctx.sandbox.version(spec.packages),
+            "sandbox": version,
         }
+        if command is not None:
+            evidence["program"] = " ".join(command.argv)
         for index, test in enumerate(spec.tests):
-            ran = ctx.sandbox.run_python(code, stdin=test.stdin, limits=limits, packages=spec.packages)
+            ran = _run(spec, command, code, test.stdin, limits, ctx)
             if ran.kind is RunKind.INFRASTRUCTURE:
                 return infrastructure(ran.reason, ran.detail)
             right = ran.kind is RunKind.OK and same_output(spec, test.expected, ran.stdout)
@@ -109,6 +134,29 @@ class StdinStdout(Verifier, frozen=True, kw_only=True):
                 seen = {"passed": index, "test": index, "output": ran.stdout[-300:], "errors": ran.stderr[-500:]}
                 return Judgement(kind, 0.0, reason, {**evidence, **seen})
         return passed({**evidence, "passed": len(spec.tests)})
+
+
+def _command(spec: Spec) -> Command | None:
+    """The task's command line; None for a Python program. RecordError `bad_spec` for one that could never run."""
+    if spec.command is None and spec.language == "python":
+        return None
+    try:
+        command = spec.command or language(spec.language)
+        command.check()
+    except UserError as error:
+        raise RecordError("bad_spec", f"stdin_stdout: {error}") from error
+    return command
+
+
+def _code(command: Command | None, completion: str) -> str | None:
+    return python_code(completion) if command is None else programs.source(completion, command.tags)
+
+
+def _run(spec: Spec, command: Command | None, code: str, stdin: str, limits: Limits, ctx: "Context") -> RunResult:
+    loopback = spec.network == "loopback"
+    if command is None:
+        return ctx.sandbox.run_python(code, stdin=stdin, limits=limits, packages=spec.packages, loopback=loopback)
+    return ctx.sandbox.run_program(code, command, stdin=stdin, limits=limits, packages=spec.packages, loopback=loopback)
 
 
 def same_output(spec: Spec, expected: str, printed: str) -> bool:

@@ -17,8 +17,9 @@ from schemas.task import Task
 from schemas.trajectory import Base, Trajectory
 from schemas.vocabulary import VerdictKind
 from tasks.sandbox.results import Call, CallResults, Limits, RunKind
-from tasks.verify.base import Judgement, Verifier, agent_messages, infrastructure, last_message, spec_of, unparsable
+from tasks.verify.base import Judgement, agent_messages, infrastructure, last_message, spec_of, unparsable
 from tasks.verify.compare import equal
+from tasks.verify.execution import ExecutionVerifier
 from tasks.verify.extract import defines, python_code
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Spec(Base, frozen=True):
     packages: list[str] = []
 
 
-class UnitTests(Verifier, frozen=True, kw_only=True):
+class UnitTests(ExecutionVerifier, frozen=True, kw_only=True):
     """Calls the candidate's function with every test's arguments; all results must be right.
 
     timeout_s, cpu_s, memory_mb: limits where the task names none (wall-clock seconds and CPU seconds of a call).
@@ -76,6 +77,14 @@ class UnitTests(Verifier, frozen=True, kw_only=True):
     cpu_s: float = 3.0
     memory_mb: int = 512
     partial: bool = False
+
+    def subject(self, task: Task, completion: str) -> str | None:
+        """The code."""
+        return python_code(completion, _spec(task).entry)
+
+    def environment(self, task: Task, ctx: "Context") -> str:
+        """Interpreter, packages, backend and mode of the sandbox."""
+        return f"{ctx.sandbox.mode}/{ctx.sandbox.version(_spec(task).packages)}"
 
     def judge(self, task: Task, completion: str, ctx: "Context") -> Judgement:
         """Extracts the code, runs every test, compares outside."""
@@ -144,7 +153,9 @@ class UnitTests(Verifier, frozen=True, kw_only=True):
             return Judgement(VerdictKind.PASS, 1.0, "pass", evidence)
         evidence |= {"test": first[0], "detail": first[3][:300], "output": ran.output[-500:]}
         reward = right / len(spec.tests) if self.partial and first[1] is not VerdictKind.REFUSED else 0.0
-        return Judgement(first[1], reward, first[2], evidence)
+        # A test that ran out of time may pass at another moment, which a partial reward would show.
+        lasting = not any(got.kind in _KINDS for got in ran.results)
+        return Judgement(first[1], reward, first[2], evidence, lasting=lasting)
 
 
 def _spec(task: Task) -> Spec:

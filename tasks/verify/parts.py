@@ -1,0 +1,51 @@
+"""Parts of a verifier that is made of other verifiers."""
+
+from typing import TYPE_CHECKING, Any
+
+from schemas.errors import RecordError
+from schemas.ids import canonical_json
+from schemas.task import Task, VerifierSpec
+from schemas.trajectory import Base
+from schemas.vocabulary import Kind, Trust
+from tasks.verify.base import Verifier
+
+if TYPE_CHECKING:
+    from tasks.context import Context
+
+_WHOLES = ("composite", "hierarchical")
+_TRUST = (Trust.OUTSIDE, Trust.INSIDE, Trust.MODEL)
+
+
+class Part(Base, frozen=True):
+    """One verifier: its id, its own specification and options, its weight; a gate must pass or nothing counts."""
+
+    use: str
+    spec: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+    weight: float = 1.0
+    gate: bool = False
+
+
+def least(one: Trust, other: Trust) -> Trust:
+    """The lesser of two: a model's opinion, then what a candidate's process could write, then a comparison outside."""
+    return max(one, other, key=_TRUST.index)
+
+
+def part_of(part: Part, ctx: "Context") -> Verifier:
+    """The verifier of a part; RecordError for what is no verifier, or made of parts itself."""
+    built = ctx.build(Kind.VERIFIER, {"use": part.use, **part.options})
+    if not isinstance(built, Verifier) or part.use in _WHOLES:
+        raise RecordError("bad_spec", f"'{part.use}' cannot be a part")
+    return built
+
+
+def task_of(task: Task, part: Part) -> Task:
+    """The task as a part sees it: the same question with the part's own specification."""
+    return Task(
+        id=f"{task.id}/{part.use}",
+        kind=task.kind,
+        prompt=task.prompt,
+        verifier=VerifierSpec(use=part.use, spec_json=canonical_json(part.spec)),
+        gold=task.gold,
+        environment_json=task.environment_json,
+    )
