@@ -2,18 +2,16 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 from schemas.rows import Verdict
 from schemas.trajectory import Trajectory, text_of
 from tasks.curate.base import KEEP, Choice, Selector
-from tasks.curate.risk import find
+from tasks.curate.risk import Kind, find
 from tasks.operator import Item, Unit
 
 if TYPE_CHECKING:
     from tasks.context import Context
-
-Kind = Literal["secret", "email", "phone", "card", "iban"]
 
 
 class DataRisk(Selector, frozen=True, kw_only=True):
@@ -23,11 +21,12 @@ class DataRisk(Selector, frozen=True, kw_only=True):
 
     All of the trajectory is looked at, what the environment answered included. The evidence counts findings by
     kind and detector and names the first by step and hash; no value is ever written down. What is dropped is
-    barred from RL and pairs too.
+    barred from RL and pairs too. (To replace instead: the refiner `redact_personal_data`.)
 
     drop: kinds that are dropped: secret, email, phone, card, iban. tag: kinds that are only noted.
     """
 
+    version: ClassVar[int] = 2
     bars_everywhere: ClassVar[bool] = True
     reads: ClassVar[Unit] = "trajectory"
 

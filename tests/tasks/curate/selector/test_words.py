@@ -3,7 +3,7 @@
 import pytest
 
 from schemas.vocabulary import VerdictKind
-from tasks.curate.risk import find, redacted
+from tasks.curate.risk import Finding, find, redacted
 from tasks.curate.selector.avoidance import Avoidance
 from tasks.curate.selector.data_risk import DataRisk
 from tasks.curate.selector.language import Language
@@ -33,6 +33,22 @@ def test_secrets_and_personal_data_are_found_by_form_and_check_sum():
     ]
     assert redacted(text, found).startswith("key <secret> mail <email> or me@example.com")
     assert find("version 1.2.3, 2024-01-31, id 12345678901234567890123, x = a @ b.T, 0000 0000 0000 0000", ALL) == []
+
+
+def test_a_secret_is_found_whole_and_only_where_it_stands():
+    pytest.importorskip("detect_secrets")
+    token = "ghp_" + "Ab1" * 12
+    body = "-----BEGIN PRIVATE KEY-----\r\nMIIE\r\nAAAA==\r\n-----END PRIVATE KEY-----"
+    text = f"git clone https://bob:pw1@company.org and {token} pw1 {body}"
+    found = find(text, ALL)
+    assert [text[one.start : one.end] for one in found] == ["pw1", token, body]
+    assert redacted(text, found) == "git clone https://bob:<secret>@company.org and <secret> pw1 <secret>"
+    assert find(redacted(text, found), ALL) == []
+
+
+def test_overlapping_findings_leave_no_tail():
+    one = Finding("secret", "a", 0, 5, "h")
+    assert redacted("abcdefgh", [one, one._replace(start=3, end=7)]) == "<secret>h"
 
 
 def test_risk_is_dropped_or_tagged_and_never_written_down(bench, make):

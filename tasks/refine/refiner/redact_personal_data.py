@@ -1,0 +1,112 @@
+"""Secrets and personal data give way to placeholders; the rest of the trajectory stays as it is.
+
+    [[refine]]
+    use = "redact_personal_data"
+
+The detectors are those of the selector `data_risk`, which drops or tags instead. The redacted trajectory is a new
+one: it is verified again, and none of its tokens counts as sampled, since the recorded ids spell what is gone.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from schemas.trajectory import Trajectory
+from tasks.curate.risk import PLACEHOLDER, Finding, Kind, find, redacted
+from tasks.operator import Item, Plan, WorkingSet, select_ids
+from tasks.refine.base import GivenUp, Refined, Refiner
+from tasks.refine.texts import changed
+
+if TYPE_CHECKING:
+    from tasks.context import Context
+
+# A value so long is replaced wherever it stands, also where nothing around it says what it is.
+_TELLING = 8
+_SHOWN = 50
+
+
+class RedactPersonalData(Refiner, frozen=True, kw_only=True):
+    """Puts placeholders such as <email_1> in place of secrets and personal data.
+
+    Reasons: redacted, unchanged:nothing_found. The evidence counts the replaced places by kind and names the changed
+    steps; no value is ever written down. One value has one placeholder throughout a trajectory, so that it still
+    shows what belongs together. Texts, reasoning, arguments, results and what the source kept beside the steps are
+    looked at; tasks are not.
+
+    kinds: what is replaced: secret, email, phone, card, iban.
+    """
+
+    kinds: tuple[Kind, ...] = ("secret", "email", "phone", "card", "iban")
+
+    def __post_init__(self) -> None:
+        if not self.kinds:
+            raise ValueError("kinds must name at least one kind")
+
+    def plan(self, inputs: WorkingSet, ctx: "Context") -> Plan:
+        """Every trajectory: the ledger remembers which ones hold nothing, so that none is searched twice."""
+        ids = select_ids(self.reads, inputs)
+        return Plan(items=tuple(Item(id=ref, ref=ref) for ref in ids), n_seen=len(ids))
+
+    def refine(self, trajectory: Trajectory, ctx: "Context") -> Refined | GivenUp:
+        """The trajectory with placeholders."""
+        search = _Search(self.kinds)
+        changed(trajectory, search.look)
+        if not search.any:
+            return GivenUp("nothing_found")
+        made = changed(trajectory, search.replace)
+        steps = [at for at, (old, new) in enumerate(zip(trajectory.steps, made.steps, strict=True)) if old != new]
+        return Refined(made, "redacted", {"found": dict(sorted(search.counts.items())), "steps": steps[:_SHOWN]})
+
+
+class _Search:
+    """First looks at every text of one trajectory, then replaces."""
+
+    def __init__(self, kinds: Sequence[Kind]) -> None:
+        self._kinds = kinds
+        self._found: dict[str, list[Finding]] = {}
+        self._numbers: Counter[str] = Counter()
+        self._values: dict[str, Finding] = {}
+        self._pattern: re.Pattern[str] | None = None
+        self._names: dict[str, str] = {}
+        self.any = False
+        # How many places were replaced, by kind.
+        self.counts: Counter[str] = Counter()
+
+    def look(self, text: str) -> str:
+        """Remembers what is in the text; the text itself comes back."""
+        if text not in self._found:
+            self._found[text] = find(text, self._kinds)
+            for kind, number in PLACEHOLDER.findall(text):
+                # A text may have been redacted before, elsewhere: its placeholders keep their numbers.
+                self._numbers[kind] = max(self._numbers[kind], int(number or 0))
+            for one in self._found[text]:
+                self.any = True
+                value = text[one.start : one.end]
+                if len(value) >= _TELLING:
+                    self._values.setdefault(value, one)
+        return text
+
+    def replace(self, text: str) -> str:
+        """The text with placeholders."""
+        findings = [*self._found[text], *self._elsewhere(text)]
+        findings.sort(key=lambda one: (one.start, -one.end))
+        return redacted(text, findings, self._name)
+
+    def _elsewhere(self, text: str) -> list[Finding]:
+        """Places of values that another text gave away."""
+        if self._pattern is None:
+            longest_first = sorted(self._values, key=lambda value: (-len(value), value))
+            self._pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+        return [
+            self._values[match.group()]._replace(start=match.start(), end=match.end())
+            for match in self._pattern.finditer(text)
+        ]
+
+    def _name(self, one: Finding) -> str:
+        """The placeholder of a value: its kind and a number, in the order in which values come up."""
+        self.counts[one.kind] += 1
+        if one.hashed not in self._names:
+            self._numbers[one.kind] += 1
+            self._names[one.hashed] = f"{one.kind}_{self._numbers[one.kind]}"
+        return self._names[one.hashed]
