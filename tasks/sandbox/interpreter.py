@@ -20,7 +20,9 @@ from schemas.errors import Unavailable
 from schemas.ids import content_id
 from schemas.trajectory import Base
 
-_LAYOUT = 2
+_LAYOUT = 3
+# What runs inside, beside each other.
+RUNNERS = ("runner", "runner_session")
 _LEFT_OUT = frozenset(
     ("site-packages", "dist-packages", "test", "tests", "idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3")
 )
@@ -84,14 +86,16 @@ def _copy(target: Path, binary: Path, stdlib: Path) -> None:
         stripdir=str(target),
         prependdir="/",
     )
-    py_compile.compile(
-        str(Path(__file__).with_name("runner.py")), cfile=str(home / "runner.pyc"), dfile="runner.py", doraise=True
-    )
-    for folder in ("dev", "tmp", "proc", "opt/env"):
+    for name in RUNNERS:
+        source, compiled = Path(__file__).with_name(f"{name}.py"), home / f"{name}.pyc"
+        py_compile.compile(str(source), cfile=str(compiled), dfile=source.name, doraise=True)
+    for folder in ("dev", "tmp", "proc", "opt/env", "opt/bin"):
         (target / folder).mkdir()
     for device in ("null", "zero", "urandom", "random"):
         (target / "dev" / device).touch()
     (target / "work").symlink_to("tmp/work")
+    # Programs start others by /bin/sh; it is there when a jail is given one.
+    (target / "bin").symlink_to("opt/bin")
     for path in [target, *target.rglob("*")]:
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() or path.parent.name == "bin" or ".so" in path.name else 0o644)
@@ -120,7 +124,7 @@ def prepare(state: Path) -> Interpreter:
         _stamp(stdlib / "os.py"),
         sys.version,
         _stamp(cache) if cache.exists() else [],
-        Path(__file__).with_name("runner.py").read_text(),
+        [Path(__file__).with_name(f"{name}.py").read_text() for name in RUNNERS],
     )[:16]
     target = state / f"root-{key}"
     if not target.is_dir():

@@ -1,7 +1,12 @@
 """One jail from start to end: spawn, hand over the request, read what comes, bound it, leave nothing behind.
 
-Everything happens in the calling thread. The kernel kills the jail when that thread's process dies (bubblewrap's
---die-with-parent), and the end of its first process ends every other process in its namespace.
+    jail = Jail(slot, launch)
+    jail.start()                      # may be done ahead: nothing untrusted is inside yet
+    jail.ask(request, limits, ...)    # once, or several times for a session
+    ended = jail.end()
+
+The kernel kills the jail when the thread that started it ends (bubblewrap's --die-with-parent), and the end of its
+first process ends every other process in its namespace.
 """
 
 import contextlib
@@ -12,6 +17,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 
@@ -23,6 +29,7 @@ from tasks.sandbox.results import Limits
 
 _START_S = 30.0
 _FILES = 100_000
+Frame = tuple[bytes, bytes]
 
 
 @dataclass
@@ -34,6 +41,20 @@ class Slot:
     group: Cgroup | None = None
 
 
+class Launch(NamedTuple):
+    """How a jail is started.
+
+    command: from (filter descriptor, info descriptor) to the command line up to the runner's argument. program: the
+    system call filter. kind: jail, open (no jail at all) or container, whose results come on its standard output.
+    kill: ends what a signal to the started process does not.
+    """
+
+    command: Callable[[int, int], list[str]]
+    program: bytes = b""
+    kind: str = "jail"
+    kill: Callable[[], None] | None = None
+
+
 @dataclass
 class Ended:
     """What was seen of a jail. `killed` names the bound that ended it from outside ("" when it ended itself)."""
@@ -43,46 +64,95 @@ class Ended:
     exit: int | None = None
     stdout: bytes = b""
     stderr: bytes = b""
-    frames: list[tuple[bytes, bytes]] = field(default_factory=list)
+    frames: list[Frame] = field(default_factory=list)
     out_of_memory: bool = False
     duration_s: float = 0.0
     cpu_s: float = 0.0
 
 
 class Jail:
-    """A running jail. Use `run`; it returns only after every process of the jail is gone."""
+    """A jail. Whoever starts it must `end` it, which returns only after every process of it is gone."""
 
-    def __init__(self, slot: Slot, limits: Limits, command: Callable[[int, int], list[str]], program: bytes) -> None:
-        """command: from (filter descriptor, info descriptor) to the command line up to the runner's argument."""
-        self.slot, self.limits = slot, limits
-        self._command, self._program = command, program
+    def __init__(self, slot: Slot, launch: Launch) -> None:
+        self.slot, self._launch = slot, launch
         self._ended = Ended()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pipes: dict[str, int] = {}
         self._child = self._child_fd = self._outer = -1
         self._kills = 0
         self._fds: list[int] = []
+        self._up = False
+        self._began = 0.0
 
-    def run(self, request: bytes, deadline: Callable[[bool], float], frame_limit: int) -> Ended:
-        """Starts, runs and ends the jail.
+    def start(self) -> bool:
+        """Spawns it and waits until its runner asks for a request; whether it does."""
+        self._process, self._pipes = self._spawn()
+        self._up = self._ready(self._process)
+        return self._up
 
-        deadline: wall-clock seconds allowed in all, given whether the code has been loaded.
+    def ask(
+        self,
+        request: bytes,
+        limits: Limits,
+        deadline: Callable[[bool], float],
+        frame_limit: int,
+        last: Callable[[Frame], bool] | None = None,
+    ) -> Ended:
+        """One exchange: hands over the request and reads what comes. With `last` the jail goes on after that frame.
+
+        deadline: wall-clock seconds allowed for it, given whether the code has been loaded.
         """
-        began = time.monotonic()
-        process = None
+        self._began = self._began or time.monotonic()
+        if not self._up:
+            self._kill()
+            self._ended.stderr += pull(self._pipes["err"], wait_s=0.1)
+            return self._ended
+        pump = Pump(
+            {name: self._pipes[name] for name in ("out", "err", "result") if name in self._pipes},
+            self._pipes["in"],
+            self._outer,
+            request,
+            limits.output_kb << 10,
+            frame_limit,
+            self._close,
+            last,
+        )
+        watched = self.slot.group is None and self._launch.kind != "container"
+        ended = self._ended
+        ended.killed = pump.run(deadline, (lambda: self._over(limits)) if watched else None)
+        # The runner's first frame says that its limits hold; without it, nothing of the candidate has run.
+        first = 0 if ended.started else 1
+        ended.started = ended.started or pump.frames[:1] == [BOUNDED]
+        ended.frames = pump.frames[first:]
+        ended.stdout, ended.stderr = bytes(pump.caught["out"]), bytes(pump.caught["err"])
+        if self._launch.kind == "container":
+            self._unpack(limits.output_kb << 10)
+        return ended
+
+    def end(self) -> Ended:
+        """Waits for a natural end where nothing was killed, kills otherwise; closes and accounts for everything."""
         try:
-            process, pipes = self._spawn()
-            if self._ready(process, pipes):
-                self._exchange(pipes, request, deadline, frame_limit)
-            else:
-                _kill(self._outer)
-                self._ended.stderr += pull(pipes["err"], wait_s=0.1)
+            if self._process is not None:
+                self._finish(self._process)
         finally:
-            if process is not None:
-                self._end(process)
             for fd in self._fds:
                 os.close(fd)
             self._fds.clear()
-        self._ended.duration_s = time.monotonic() - began
+        self._ended.duration_s = time.monotonic() - (self._began or time.monotonic())
         return self._ended
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still waits for a request."""
+        return self._up and not _finished(self._outer, 0.0)
+
+    def _unpack(self, cap: int) -> None:
+        """A container's standard output comes in a frame."""
+        caught = [body for kind, body in self._ended.frames if kind == b"O"]
+        self._ended.frames = [frame for frame in self._ended.frames if frame[0] != b"O"]
+        self._ended.stdout = b"".join(caught)[:cap]
+        if sum(map(len, caught)) > cap and not self._ended.killed:
+            self._ended.killed = "output"
 
     def _pipe(self) -> tuple[int, int]:
         ends = os.pipe()
@@ -97,18 +167,19 @@ class Jail:
         (in_r, in_w), (out_r, out_w), (err_r, err_w), (result_r, result_w), (info_r, info_w), (code_r, code_w) = (
             self._pipe() for _ in range(6)
         )
-        os.write(code_w, self._program)
+        os.write(code_w, self._launch.program)
         self._close(code_w)
+        contained = self._launch.kind == "container"
         process = subprocess.Popen(
-            [*self._command(code_r, info_w), str(result_w)],
+            [*self._launch.command(code_r, info_w), "1" if contained else str(result_w)],
             stdin=in_r,
-            stdout=out_w,
+            stdout=result_w if contained else out_w,
             stderr=err_w,
-            pass_fds=(result_w, info_w, code_r),
+            pass_fds=(result_w, info_w, code_r) if self._launch.kind == "jail" else (result_w,),
             env={},
             cwd="/",
-            # Without a jail (unsafe) the group is all that can be ended together.
-            start_new_session=not self._program,
+            # Without a jail the group is all that can be ended together.
+            start_new_session=self._launch.kind == "open",
         )
         self._outer = os.pidfd_open(process.pid)
         self._fds.append(self._outer)
@@ -116,14 +187,14 @@ class Jail:
             self._close(fd)
         return process, {"in": in_w, "out": out_r, "err": err_r, "result": result_r, "info": info_r}
 
-    def _ready(self, process: "subprocess.Popen[bytes]", pipes: dict[str, int]) -> bool:
+    def _ready(self, process: "subprocess.Popen[bytes]") -> bool:
         """Waits until the runner asks for its request, then puts it into its cgroup."""
         waiting = select.poll()
-        waiting.register(pipes["result"], select.POLLIN)
-        if not waiting.poll(_START_S * 1000) or os.read(pipes["result"], 1) != b"R":
+        waiting.register(self._pipes["result"], select.POLLIN)
+        if not waiting.poll(_START_S * 1000) or os.read(self._pipes["result"], 1) != b"R":
             return False
         try:
-            child = int(msgspec.json.decode(os.read(pipes["info"], 4096))["child-pid"])
+            child = int(msgspec.json.decode(os.read(self._pipes["info"], 4096))["child-pid"])
         except (msgspec.MsgspecError, KeyError, ValueError):
             child = process.pid
         self._child = child
@@ -138,45 +209,27 @@ class Jail:
             return False
         return True
 
-    def _exchange(
-        self,
-        pipes: dict[str, int],
-        request: bytes,
-        deadline: Callable[[bool], float],
-        frame_limit: int,
-    ) -> None:
-        pump = Pump(
-            {name: pipes[name] for name in ("out", "err", "result")},
-            pipes["in"],
-            self._outer,
-            request,
-            self.limits.output_kb << 10,
-            frame_limit,
-            self._close,
-        )
-        self._ended.killed = pump.run(deadline, self._over if self.slot.group is None else None)
-        # The runner's first frame says that its limits hold; without it, nothing of the candidate has run.
-        self._ended.started = pump.frames[:1] == [BOUNDED]
-        self._ended.frames = pump.frames[1:]
-        self._ended.stdout, self._ended.stderr = bytes(pump.caught["out"]), bytes(pump.caught["err"])
-
-    def _over(self) -> str:
+    def _over(self, limits: Limits) -> str:
         sample = processes.usage(self._child)
-        if sample.processes > self.limits.processes + 1:
+        if sample.processes > limits.processes + 1:
             return "processes"
-        if sample.memory > self.limits.memory_mb << 20:
+        if sample.memory > limits.memory_mb << 20:
             return "memory"
         # An empty file takes about a kilobyte of the kernel's memory, which only a cgroup would count.
-        return "files" if self._program and processes.files_below(self._child) > _FILES else ""
+        return "files" if self._launch.program and processes.files_below(self._child) > _FILES else ""
 
-    def _end(self, process: "subprocess.Popen[bytes]") -> None:
-        """Waits for a natural end where nothing was killed, kills otherwise, and waits until all is gone."""
+    def _kill(self) -> None:
+        if self._launch.kill is not None:
+            self._launch.kill()
+        # First the jail's own first process: bwrap then reaps it and ends, and nothing is left to anybody else.
+        _kill(self._child_fd)
+        if self._child_fd < 0 or not _finished(self._outer, 5.0):
+            _kill(self._outer)
+
+    def _finish(self, process: "subprocess.Popen[bytes]") -> None:
         if self._ended.killed or not self._ended.started or not _finished(self._outer, 5.0):
-            # First the jail's own first process: bwrap then reaps it and ends, and nothing is left to anybody else.
-            _kill(self._child_fd)
-            if self._child_fd < 0 or not _finished(self._outer, 5.0):
-                _kill(self._outer)
-        if not self._program:
+            self._kill()
+        if self._launch.kind == "open":
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
         _, status, used = os.wait4(process.pid, 0)

@@ -84,7 +84,7 @@ def _reap(path: Path, held: LeaseFile) -> None:
 
 
 def _prune(state: Path, used: set[str]) -> None:
-    for pattern, age in (("root-*", _KEEP_S), ("env-*", _KEEP_S), ("building-*", 3600)):
+    for pattern, age in (("root-*", _KEEP_S), ("env-*", _KEEP_S), ("tools-*", _KEEP_S), ("building-*", 3600)):
         for path in state.glob(pattern):
             if str(path) not in used and time.time() - path.stat().st_mtime > age:
                 shutil.rmtree(path, ignore_errors=True)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_MUCH = 64 << 20
 
 
 class Usage(NamedTuple):
@@ -68,16 +69,30 @@ def tree(pid: int, limit: int = 4096) -> list[int]:
 
 
 def usage(pid: int, limit: int = 4096) -> Usage:
-    """The sample over `pid` and its descendants. Memory is resident minus file-backed and shared pages."""
+    """The sample over `pid` and its descendants.
+
+    Memory is resident minus file-backed and shared pages, and the largest share of shared memory that one of them
+    maps: forks map the same, so that a sum would count it many times.
+    """
     pids = tree(pid, limit)
-    memory = 0
+    private = mapped = 0
     for each in pids:
         try:
             _, resident, shared = Path(f"/proc/{each}/statm").read_text().split()[:3]
+            private += (int(resident) - int(shared)) * _PAGE
+            if int(shared) * _PAGE > max(mapped, _MUCH):
+                mapped = max(mapped, _shared_memory(each))
         except (OSError, ValueError):
             continue
-        memory += (int(resident) - int(shared)) * _PAGE
-    return Usage(len(pids), memory)
+    return Usage(len(pids), private + mapped)
+
+
+def _shared_memory(pid: int) -> int:
+    """Bytes of shared memory (not of files) that a process has mapped and touched."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("RssShmem:"):
+            return int(line.split()[1]) << 10
+    return 0
 
 
 def of_users(uids: frozenset[int]) -> list[int]:

@@ -1,8 +1,8 @@
 """What is said between the trusted process and a jail, and how little of it is believed.
 
-In: a marshalled dict of inputs (marshal, because it needs no import inside; it is only ever read by the jail).
-Out: frames of strict JSON text or file bytes. Whatever does not fit (unknown frame, index out of range, two
-results for one call, NaN, numbers out of range, nesting too deep, too long) makes the run refused.
+In: 8 bytes length and a marshalled dict of inputs (marshal, because it needs no import inside; it is only ever
+read by the jail). Out: frames of strict JSON text or file bytes. Whatever does not fit (unknown frame, index out
+of range, two results for one call, NaN, numbers out of range, nesting too deep, too long) makes the run refused.
 """
 
 import marshal
@@ -18,18 +18,31 @@ from tasks.sandbox.rlimits import cpu_seconds, table
 MAX_DEPTH = 100
 BOUNDED = (b"J", b"[-5]")
 INSIDE = "/tmp"  # noqa: S108
+FOLDER = "{folder}"
+
+
+class Program(NamedTuple):
+    """What runs as a program: Python `code` as a script, or, with `argv`, a command line and its whole environment
+    (FOLDER stands for the working folder).
+    """
+
+    code: str = ""
+    argv: tuple[str, ...] = ()
+    env: Mapping[str, str] = {}
 
 
 class Place(NamedTuple):
     """Where a runner works: its folder, whether it has a user id of its own, whether there is a jail around it.
 
-    packages: a folder of declared packages on its module path, "" for none.
+    packages: a folder of declared packages on its module path, "" for none; reserves: its program reserves more
+    address space than it uses, so that what it writes to is bounded instead.
     """
 
     folder: str = INSIDE
     own_uid: bool = False
     contained: bool = True
     packages: str = ""
+    reserves: bool = False
 
 
 class Forged(Exception):
@@ -56,10 +69,17 @@ def _request(limits: Limits, code: str, files: Mapping[str, str | bytes] | None,
         "files": _files(files),
         "wall": float(limits.wall_s),
         "cpu": cpu_seconds(limits),
-        "limits": table(limits, own_uid=place.own_uid) if place.contained else [],
+        "limits": table(limits, own_uid=place.own_uid, reserves=place.reserves) if place.contained else [],
         "packages": place.packages,
         "folder": f"{place.folder}/work",
+        "output": limits.output_kb << 10,
     }
+
+
+def pack(request: dict[str, Any]) -> bytes:
+    """A request as the runner reads it; ValueError for what is not plain data."""
+    body = marshal.dumps(request, 2)
+    return len(body).to_bytes(8, "big") + body
 
 
 def calls_request(
@@ -79,13 +99,13 @@ def calls_request(
         "stop_on_timeout": stop_on_timeout,
     }
     try:
-        return marshal.dumps(request, 2)
+        return pack(request)
     except ValueError as error:
         raise UserError(f"The arguments of a call are not JSON data: {error}") from error
 
 
 def script_request(
-    code: str,
+    program: Program,
     stdin: str | bytes,
     limits: Limits,
     files: Mapping[str, str | bytes] | None,
@@ -93,14 +113,22 @@ def script_request(
     *,
     collect: int,
 ) -> bytes:
-    """The request for one script; collect: how many bytes of files to send back."""
-    data = stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin
-    request = _request(limits, code, files, place)
-    return marshal.dumps(
-        request
-        | {"mode": "script", "stdin": data, "script": f"{place.folder}/main.py", "collect": collect, "value_limit": 0},
-        2,
+    """The request for one program; collect: how many bytes of files to send back."""
+    return pack(
+        _request(limits, program.code, files, place)
+        | running(program, stdin, place)
+        | {"mode": "script", "collect": collect, "value_limit": 0}
     )
+
+
+def running(program: Program, stdin: str | bytes, place: Place) -> dict[str, Any]:
+    """What a runner needs to know of one program."""
+    return {
+        "stdin": stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin,
+        "script": f"{place.folder}/main.py",
+        "argv": [part.replace(FOLDER, f"{place.folder}/work") for part in program.argv],
+        "env": {name: value.replace(FOLDER, f"{place.folder}/work") for name, value in program.env.items()},
+    }
 
 
 class Frames:

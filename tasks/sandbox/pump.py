@@ -16,6 +16,8 @@ class Pump:
 
     sources: descriptors to read, by name (out, err, result); sink: where the request goes, closed after it;
     outer: a pidfd that tells when the jail is gone; cap: bytes kept of out and of err; close: closes a descriptor.
+    last: tells the frame that ends this exchange with a jail that goes on (its sink stays open); None where the
+    jail's own end is awaited.
     """
 
     def __init__(
@@ -27,7 +29,9 @@ class Pump:
         cap: int,
         frame_limit: int,
         close: Callable[[int], None],
+        last: Callable[[tuple[bytes, bytes]], bool] | None = None,
     ) -> None:
+        self._last, self._over = last, False
         self._names = {fd: name for name, fd in sources.items()}
         self._sink, self._outer, self._close, self._cap = sink, outer, close, cap
         self._pending = memoryview(request)
@@ -70,6 +74,17 @@ class Pump:
                     self._push()
                 elif bound := self._take(fd):
                     return bound
+            if self._over:
+                return self._drain()
+        return ""
+
+    def _drain(self) -> str:
+        """What was written before the last frame; nothing inside runs any more."""
+        for fd, name in list(self._names.items()):
+            while name != "result" and (data := pull(fd)):
+                self.caught[name] += data
+                if len(self.caught[name]) > self._cap:
+                    return "output"
         return ""
 
     def _push(self) -> None:
@@ -81,7 +96,8 @@ class Pump:
             self._pending = self._pending[:0]
         if not self._pending:
             self._poll.unregister(self._sink)
-            self._close(self._sink)
+            if self._last is None:
+                self._close(self._sink)
 
     def _take(self, fd: int) -> str:
         data = pull(fd)
@@ -91,9 +107,11 @@ class Pump:
             del self._names[fd]
         elif name == "result":
             try:
-                self.frames += self._cutter.feed(data)
+                fresh = self._cutter.feed(data)
             except Forged:
                 return "forged"
+            self.frames += fresh
+            self._over = self._last is not None and any(map(self._last, fresh))
         else:
             self.caught[name] += data
             if len(self.caught[name]) > self._cap:

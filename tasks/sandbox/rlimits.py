@@ -22,14 +22,15 @@ def cpu_seconds(limits: Limits) -> int:
     return max(1, -int(-limits.cpu_s // 1))
 
 
-def table(limits: Limits, *, own_uid: bool) -> list[tuple[int, int, int]]:
+def table(limits: Limits, *, own_uid: bool, reserves: bool = False) -> list[tuple[int, int, int]]:
     """(resource, soft, hard) for setrlimit.
 
-    own_uid: the jail has a user id of its own, so that its processes can be counted on any kernel.
+    own_uid: the jail has a user id of its own, so that its processes can be counted on any kernel. reserves: bound
+    the memory that a process may write to, not its address space (an engine such as V8 reserves gigabytes of it).
     """
     memory = limits.memory_mb << 20
     wanted = {
-        resource.RLIMIT_AS: memory,
+        resource.RLIMIT_DATA if reserves else resource.RLIMIT_AS: memory,
         resource.RLIMIT_CPU: cpu_seconds(limits),
         resource.RLIMIT_FSIZE: limits.file_mb << 20,
         resource.RLIMIT_NOFILE: limits.files,

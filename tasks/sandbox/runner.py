@@ -9,9 +9,10 @@ Nothing here is trusted from outside. The candidate shares this process and may 
 can only say "call k gave value v", which is what its own function may say anyway. Expected values never
 come in here.
 
-Input (standard input, to its end): a marshalled dict, see tasks/sandbox/protocol.py. Output (the descriptor
-given as first argument): one byte b"R" when ready for the request, then frames: 4 bytes length, 1 byte type
-(J: JSON text, F: 2 bytes length of name + name + content), body.
+Input (standard input): 8 bytes length, then a marshalled dict, see tasks/sandbox/protocol.py. Output (the
+descriptor given as first argument): one byte b"R" when ready for the request, then frames: 4 bytes length, 1
+byte type (J: JSON text, F: 2 bytes length of name + name + content, O: standard output), body. Where the
+descriptor is 1 (containers pass no others), standard output is caught in a file and comes as a frame.
 """
 
 import _signal  # type: ignore[import-not-found]
@@ -289,37 +290,52 @@ def _fix_chance(code: str, seed: int) -> None:
             return
 
 
-def _script(fd: int, request: dict) -> None:  # type: ignore[type-arg]
-    """Runs the code as a script in a child and ends as a script would (exit handlers, threads, flush)."""
+def _stdin(data: bytes) -> None:
+    """Makes `data` the standard input, as a file that nobody else can reach."""
     stdin = posix.open("/tmp", posix.O_RDWR | posix.O_TMPFILE, 0o600)  # noqa: S108
-    data = request["stdin"]
     while data:
         data = data[posix.write(stdin, data) :]
     posix.lseek(stdin, 0, 0)
     posix.dup2(stdin, 0)
     posix.close(stdin)
+
+
+def _program(fd: int, request: dict) -> None:  # type: ignore[type-arg]
+    """In a fork: becomes the program that `argv` names, or runs the code as a script and comes back."""
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (_signal.SIGCHLD,))
+    posix.close(fd)
+    if request["argv"]:
+        try:
+            posix.execve(request["argv"][0], request["argv"], request["env"])
+        except OSError as error:
+            posix.write(2, f"cannot run {request['argv'][0]}: {error}\n".encode())
+        posix._exit(127)
+    module = type(sys)("__main__")
+    name = request["script"]
+    module.__file__ = name
+    sys.modules["__main__"] = module
+    sys.argv[:] = [name]
+    try:
+        _fix_chance(request["code"], 0)
+        # Written out too, so that a traceback shows its lines.
+        _write_files([(name, request["code"].encode("utf-8", "surrogatepass"))])
+        exec(compile(request["code"], name, "exec", dont_inherit=True), module.__dict__)  # noqa: S102
+    except SystemExit:
+        raise
+    except BaseException as error:
+        # Without this file's own frame.
+        trace = error.__traceback__
+        sys.__excepthook__(type(error), error.with_traceback(trace and trace.tb_next), trace and trace.tb_next)
+        raise SystemExit(1) from None
+
+
+def _script(fd: int, request: dict) -> None:  # type: ignore[type-arg]
+    """Runs the program in a child; a script ends as a script would (exit handlers, threads, flush)."""
+    _stdin(request["stdin"])
     _signal.pthread_sigmask(_signal.SIG_BLOCK, (_signal.SIGCHLD,))
     child = posix.fork()
     if child == 0:
-        _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (_signal.SIGCHLD,))
-        posix.close(fd)
-        module = type(sys)("__main__")
-        name = request["script"]
-        module.__file__ = name
-        sys.modules["__main__"] = module
-        sys.argv[:] = [name]
-        try:
-            _fix_chance(request["code"], 0)
-            # Written out too, so that a traceback shows its lines.
-            _write_files([(name, request["code"].encode("utf-8", "surrogatepass"))])
-            exec(compile(request["code"], name, "exec", dont_inherit=True), module.__dict__)  # noqa: S102
-        except SystemExit:
-            raise
-        except BaseException as error:
-            # Without this file's own frame.
-            trace = error.__traceback__
-            sys.__excepthook__(type(error), error.with_traceback(trace and trace.tb_next), trace and trace.tb_next)
-            raise SystemExit(1) from None
+        _program(fd, request)
         return
     status, timed_out = _wait(child, request["wall"])
     ended = _ended(status, timed_out, 0.0, request["cpu"])
@@ -330,8 +346,35 @@ def _script(fd: int, request: dict) -> None:  # type: ignore[type-arg]
         _collect(fd, ".", request["collect"])
 
 
+def _receive(source: int) -> dict | None:  # type: ignore[type-arg]
+    """The next request; None at the end of the input."""
+    parts: list[bytes] = []
+    left, head = 8, True
+    while left:
+        chunk = posix.read(source, min(left, 1 << 20))
+        if not chunk:
+            return None
+        parts.append(chunk)
+        left -= len(chunk)
+        if not left and head:
+            left, head = int.from_bytes(b"".join(parts), "big"), False
+            parts.clear()
+    found: dict = marshal.loads(b"".join(parts))  # type: ignore[type-arg]  # noqa: S302
+    return found
+
+
+def _catch_output() -> int:
+    """A file without a name as standard output; what lies in it is sent at the end."""
+    caught = posix.open("/tmp", posix.O_RDWR | posix.O_TMPFILE | posix.O_APPEND, 0o600)  # noqa: S108
+    posix.dup2(caught, 1)
+    posix.close(caught)
+    # Read through a descriptor that no program inherits.
+    return posix.dup(1)
+
+
 def _main() -> None:
     fd = int(sys.argv[1])
+    framed = fd == 1
     if fd != 3:
         posix.dup2(fd, 3)
         fd = 3
@@ -339,15 +382,16 @@ def _main() -> None:
     posix.closerange(4, 1 << 30)
     posix.set_inheritable(fd, False)
     posix.write(fd, b"R")
-    data = b""
-    while chunk := posix.read(0, 1 << 20):
-        data += chunk
-    request = marshal.loads(data)  # noqa: S302
+    request = _receive(0)
+    if request is None:
+        return
     import resource
 
     for kind, soft, hard in request["limits"]:
         resource.setrlimit(kind, (soft, hard))
+    caught = _catch_output() if framed else -1
     _send(fd, b"J", b"[-5]")
+    source = posix.dup(0) if request["mode"] == "session" else -1
     null = posix.open("/dev/null", posix.O_RDWR)
     posix.dup2(null, 0)
     posix.close(null)
@@ -359,8 +403,23 @@ def _main() -> None:
         if request["packages"]:
             sys.path.append(request["packages"])
         _write_files(request["files"])
-    (_script if request["mode"] == "script" else _calls)(fd, request)
+    if request["mode"] == "session":
+        folder = sys.argv[0].rpartition("/")[0]
+        sys.path.insert(0, folder)
+        import runner_session  # type: ignore[import-not-found]
+
+        sys.path.remove(folder)
+        runner_session.serve(fd, source, sys.modules[__name__])
+    elif request["mode"] == "script":
+        _script(fd, request)
+    else:
+        _calls(fd, request)
+    if framed and posix.getpid() == _FIRST:
+        _flush()
+        posix.lseek(caught, 0, 0)
+        _send(fd, b"O", posix.read(caught, request["output"] + 1))
 
 
+_FIRST = posix.getpid()
 if __name__ == "__main__":
     _main()

@@ -3,6 +3,7 @@
     box = Sandbox.start()
     box.call_functions("def add(a, b): return a + b", [Call(entry="add", args=[1, 2])]).results[0].value  # 3
     box.run_python("print(input())", stdin="hello").stdout
+    box.run_program("read x; echo $x", language("sh"), stdin="hello").stdout
     box.close()
 
 Many threads may use one service; each call takes a free slot (by default one per core) and waits for one when all
@@ -13,15 +14,22 @@ import os
 import weakref
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
+
 from schemas.errors import Unavailable
 from tasks.sandbox.backend import Backend
-from tasks.sandbox.protocol import Place, calls_request, script_request
+from tasks.sandbox.languages import Command, environment
+from tasks.sandbox.protocol import Place, Program, calls_request, script_request
 from tasks.sandbox.reading import read_calls, read_script
-from tasks.sandbox.results import Call, CallResults, Limits, RunResult
+from tasks.sandbox.results import Call, CallResults, Limits, RunKind, RunResult
+from tasks.sandbox.shape import Needs
 
 UNSAFE = "GRISTMILL_UNSAFE_NO_SANDBOX"
 DEFAULT = Limits()
 _GRACE_S = 2.0
+_LIBRARIES = "/opt/python/lib"
+# How V8 says that its heap is full: its last words, and SIGABRT or SIGTRAP.
+_FULL, _ABORTED = "heap out of memory", (-5, -6)
 
 
 class Sandbox:
@@ -32,15 +40,16 @@ class Sandbox:
         self._finalizer = weakref.finalize(self, Backend.close, box)
 
     @classmethod
-    def start(cls, slots: int | None = None, *, watchdog: bool = False) -> "Sandbox":
+    def start(cls, slots: int | None = None, *, watchdog: bool = False, warm: int | None = None) -> "Sandbox":
         """Starts the service and tries it once.
 
-        slots: jails at a time, default one per core; watchdog: do without cgroups even where there are some.
-        Unavailable where code cannot be contained, unless GRISTMILL_UNSAFE_NO_SANDBOX=1 is set.
+        slots: jails at a time, default one per core; watchdog: do without cgroups even where there are some; warm:
+        how many jails are prepared ahead, default one per slot. Unavailable where code cannot be contained, unless
+        GRISTMILL_UNSAFE_NO_SANDBOX=1 is set.
         """
         slots = slots or len(os.sched_getaffinity(0))
         try:
-            return cls(Backend.contained(slots, watchdog=watchdog))
+            return cls(Backend.contained(slots, watchdog=watchdog, warm=slots if warm is None else warm))
         except Unavailable as error:
             if os.environ.get(UNSAFE) == "1":
                 return cls(Backend.open(slots))
@@ -55,10 +64,13 @@ class Sandbox:
         """cgroup, watchdog or unsafe."""
         return self._box.mode
 
-    def version(self, packages: Sequence[str] = ()) -> str:
-        """Interpreter, packages and backend, for the keys of verdicts; the same wherever code would run the same."""
-        found = self._box.packages(tuple(packages))
-        return "/".join([self._box.python.version, *([found.version] if found else []), self._box.backend])
+    def version(self, packages: Sequence[str] = (), tools: Sequence[str] = ()) -> str:
+        """Interpreter, packages, binaries and backend, for the keys of verdicts; the same wherever code runs the same.
+
+        Unavailable `no_interpreter` when a binary is not on this machine.
+        """
+        found = [self._box.packages(tuple(packages)), self._box.tools(tuple(tools))]
+        return "/".join([self._box.python.version, *(each.version for each in found if each), self._box.version])
 
     def close(self) -> None:
         """Ends the service and removes its cgroups and its lease."""
@@ -73,19 +85,21 @@ class Sandbox:
         files: Mapping[str, str | bytes] | None = None,
         stop_on_timeout: bool = True,
         packages: Sequence[str] = (),
+        loopback: bool = False,
     ) -> CallResults:
         """Loads `code` once in a fresh jail and runs each call in a fork of it.
 
-        packages: what the code may import besides the standard library, such as ("numpy==2.4.0",).
-        stop_on_timeout: after a call that ran out of time the rest is skipped. Raises UserError for inputs that are
-        not JSON data; trouble of the surroundings is a result of kind infrastructure.
+        packages: what the code may import besides the standard library, such as ("numpy==2.4.0",). loopback: sockets
+        on the jail's own loopback. stop_on_timeout: after a call that ran out of time the rest is skipped. Raises
+        UserError for inputs that are not JSON data; trouble of the surroundings is a result of kind infrastructure.
         """
 
         def request(place: Place) -> bytes:
             return calls_request(code, calls, limits, files, place, stop_on_timeout=stop_on_timeout)
 
         span = min(limits.total_s, limits.wall_s * (len(calls) + 1) + _GRACE_S)
-        ended = self._box.run(request, limits, limits.wall_s, span, (limits.value_kb << 10) + 4096, tuple(packages))
+        needs = Needs(packages=tuple(packages), loopback=loopback)
+        ended = self._box.run(request, limits, limits.wall_s, span, (limits.value_kb << 10) + 4096, needs)
         return read_calls(ended, len(calls), limits, self.mode)
 
     def run_python(
@@ -97,16 +111,54 @@ class Sandbox:
         limits: Limits = DEFAULT,
         collect: bool = False,
         packages: Sequence[str] = (),
+        loopback: bool = False,
     ) -> RunResult:
         """Runs `code` as a script with `stdin`, in a working folder that holds `files`.
 
-        collect: hand back the regular files that the folder holds afterwards (up to limits.disk_mb in all).
+        collect: hand back the regular files that the folder holds afterwards (up to limits.disk_mb in all). packages
+        and loopback: as for `call_functions`.
         """
+        needs = Needs(packages=tuple(packages), loopback=loopback)
+        return self._run(Program(code), stdin, files, limits, needs, collect=collect)
+
+    def run_program(
+        self,
+        code: str,
+        command: Command,
+        *,
+        stdin: str | bytes = "",
+        files: Mapping[str, str | bytes] | None = None,
+        limits: Limits = DEFAULT,
+        collect: bool = False,
+        packages: Sequence[str] = (),
+        loopback: bool = False,
+    ) -> RunResult:
+        """Runs `code` in another language: written to the command's file, started by the command's line.
+
+        Unavailable `no_interpreter` when one of its binaries is not on this machine.
+        """
+        program = Program(argv=command.line(self._box.python.python, limits), env=environment(_LIBRARIES))
+        needs = Needs(packages=tuple(packages), tools=command.present(), loopback=loopback, reserves=command.reserves)
+        written = {**(files or {}), command.file: code.encode("utf-8", "backslashreplace")}
+        ran = self._run(program, stdin, written, limits, needs, collect=collect)
+        out_of_memory = ran.kind is RunKind.ERROR and ran.exit in _ABORTED and _FULL in ran.stderr[-20_000:]
+        return replace(ran, kind=RunKind.MEMORY, reason="memory", detail=_FULL) if out_of_memory else ran
+
+    def _run(
+        self,
+        program: Program,
+        stdin: str | bytes,
+        files: Mapping[str, str | bytes] | None,
+        limits: Limits,
+        needs: Needs,
+        *,
+        collect: bool,
+    ) -> RunResult:
         most = limits.disk_mb << 20 if collect else 0
 
         def request(place: Place) -> bytes:
-            return script_request(code, stdin, limits, files, place, collect=most)
+            return script_request(program, stdin, limits, files, place, collect=most)
 
         span = min(limits.total_s, limits.wall_s + _GRACE_S + (10.0 if collect else 0.0))
-        ended = self._box.run(request, limits, span, span, (limits.file_mb << 20) + 4096, tuple(packages))
+        ended = self._box.run(request, limits, span, span, (limits.file_mb << 20) + 4096, needs)
         return read_script(ended, limits, self.mode)

@@ -68,10 +68,11 @@ ESCAPES = [
     _does(
         "only_the_interpreter",
         """
-top = {"dev", "opt", "proc", "tmp", "work", "lib", "lib64"}
+top = {"bin", "dev", "opt", "proc", "tmp", "work", "lib", "lib64"}
 extra = set(os.listdir("/")) - top
 packages = [folder for folder, _, _ in os.walk("/") if folder.endswith(("site-packages", "dist-packages"))]
-return "refused" if not extra and not packages else f"ESCAPED: {extra} {packages}"
+programs = os.listdir("/opt/bin")
+return "refused" if not extra and not packages and not programs else f"ESCAPED: {extra} {packages} {programs}"
 """,
     ),
     # Writing outside the working folder.

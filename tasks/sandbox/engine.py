@@ -1,0 +1,74 @@
+"""What a jail is made of: bubblewrap, a container, or nothing at all (the user's explicit wish)."""
+
+import sys
+from pathlib import Path
+from typing import Protocol
+
+from tasks.sandbox import bwrap, seccomp
+from tasks.sandbox.interpreter import Interpreter
+from tasks.sandbox.jail import Launch, Slot
+from tasks.sandbox.results import Limits
+from tasks.sandbox.shape import Shape
+
+FLAGS = ("-P", "-s", "-S", "-B", "-X", "utf8")
+
+
+class Engine(Protocol):
+    """One way to start a runner. `version` belongs into the keys of verdicts; `unsafe`: there is no jail."""
+
+    version: str
+    python: Interpreter
+    unsafe: bool
+
+    def fit(self, shape: Shape, limits: Limits) -> Shape:
+        """The shape with what this engine must know at the start."""
+        ...
+
+    def launch(self, slot: Slot, shape: Shape) -> Launch:
+        """How to start a jail of this shape in this slot."""
+        ...
+
+
+class Bubblewrap:
+    """The jail of docs/security.md."""
+
+    unsafe = False
+
+    def __init__(self, binary: bwrap.Bwrap, python: Interpreter) -> None:
+        self.version, self.python, self._binary = f"bubblewrap-{binary.version}", python, binary.path
+        self._filters = {loopback: seccomp.program(network=loopback) for loopback in (False, True)}
+
+    def fit(self, shape: Shape, limits: Limits) -> Shape:
+        """Nothing more: limits are set inside and by cgroup."""
+        return shape
+
+    def launch(self, slot: Slot, shape: Shape) -> Launch:
+        """A command line around the copied interpreter."""
+
+        def command(seccomp_fd: int, info_fd: int) -> list[str]:
+            outer = bwrap.argv(self._binary, self.python.root, shape, slot.uid, seccomp_fd, info_fd)
+            return [*outer, self.python.python, *FLAGS, self.python.runner]
+
+        return Launch(command, self._filters[shape.loopback])
+
+
+class Open:
+    """No jail: the interpreter itself runs the runner."""
+
+    version, unsafe = "unsafe", True
+
+    def __init__(self) -> None:
+        self.python = Interpreter(
+            root=Path("/"),
+            python=str(Path(getattr(sys, "_base_executable", sys.executable))),
+            runner=str(Path(__file__).with_name("runner.py")),
+            version=f"{sys.implementation.name}-{sys.version.split()[0]}",
+        )
+
+    def fit(self, shape: Shape, limits: Limits) -> Shape:
+        """Nothing is bounded."""
+        return shape
+
+    def launch(self, slot: Slot, shape: Shape) -> Launch:
+        """A plain process in a group of its own."""
+        return Launch(lambda *_: [self.python.python, *FLAGS, self.python.runner], kind="open")
