@@ -42,6 +42,11 @@ class JudgementCache:
             cursor.run("INSERT INTO judgements VALUES (?, ?) ON CONFLICT (key) DO NOTHING", (_checked(key), data))
             return bytes(cursor.run("SELECT data FROM judgements WHERE key = ?", (key,))[0][0])
 
+    def forget(self, key: str) -> None:
+        """Removes what is recorded under `key`, so that it is judged again."""
+        with self._store.transaction() as cursor:
+            cursor.run("DELETE FROM judgements WHERE key = ?", (_checked(key),))
+
     def close(self) -> None:
         """Closes the connection."""
         self._store.close()

@@ -96,9 +96,16 @@ class Verifier(Operator, frozen=True, kw_only=True):
         """Like `judge`, under conditions that differ from run to run where a flaky task could show it."""
         return self.judge(task, completion, ctx)
 
+    def anew(self, task: Task, completion: str, ctx: "Context") -> Judgement:
+        """The judgement that counts, whatever was judged before."""
+        return self.judge(task, completion, ctx)
+
     def settle(self, task: Task, completion: str, ctx: "Context", origin: str = "") -> Judgement:
         """The judgement that counts. `origin` names the trajectory whose answer this is, "" for none."""
-        return self.judge(task, completion, ctx)
+        return self.anew(task, completion, ctx)
+
+    def forget(self, task: Task, completion: str, ctx: "Context") -> None:
+        """Makes sure that no later judgement of this answer is taken from what is remembered."""
 
     def cheats(self, task: Task) -> Mapping[str, str]:
         """Answers that must not pass, by name; a task proves itself against them."""

@@ -63,11 +63,9 @@ class ExecutionVerifier(Verifier, frozen=True, kw_only=True):
 
     def settle(self, task: Task, completion: str, ctx: "Context", origin: str = "") -> Judgement:
         """The remembered judgement of the same code, or else a new one."""
-        subject, cache = self.subject(task, completion), ctx.judgements
-        if subject is None or cache is None:
-            return self.repeated(task, completion, ctx)
-        parts = [_KEY_VERSION, self.identity(), task.verifier.spec_json, subject, self.environment(task, ctx)]
-        key = digest(canonical_json(parts))
+        cache, key = ctx.judgements, self.key(task, completion, ctx)
+        if cache is None or key is None:
+            return self.anew(task, completion, ctx)
         try:
             known = cache.get(key)
             if known is not None:
@@ -75,7 +73,7 @@ class ExecutionVerifier(Verifier, frozen=True, kw_only=True):
         except (LakeError, Unavailable, msgspec.MsgspecError) as error:
             # A record that cannot be read costs time, never a verdict.
             _log.warning("A remembered judgement cannot be read and is made again: %s", error)
-        found = self.repeated(task, completion, ctx)
+        found = self.anew(task, completion, ctx)
         if is_lasting(found):
             try:
                 cache.record(key, _written(found, origin or task.id))
@@ -83,7 +81,21 @@ class ExecutionVerifier(Verifier, frozen=True, kw_only=True):
                 _log.warning("A judgement cannot be remembered: %s", error)
         return found
 
-    def repeated(self, task: Task, completion: str, ctx: "Context") -> Judgement:
+    def key(self, task: Task, completion: str, ctx: "Context") -> str | None:
+        """The hash of everything that decides the judgement; None where nothing would be executed or remembered."""
+        subject = self.subject(task, completion)
+        if subject is None or ctx.judgements is None:
+            return None
+        parts = [_KEY_VERSION, self.identity(), task.verifier.spec_json, subject, self.environment(task, ctx)]
+        return digest(canonical_json(parts))
+
+    def forget(self, task: Task, completion: str, ctx: "Context") -> None:
+        """Removes the remembered judgement."""
+        key = self.key(task, completion, ctx)
+        if ctx.judgements is not None and key is not None:
+            ctx.judgements.forget(key)
+
+    def anew(self, task: Task, completion: str, ctx: "Context") -> Judgement:
         """One judgement, or `repeats` of them that must agree."""
         first = self.judge(task, completion, ctx)
         seen = [first]

@@ -56,6 +56,12 @@ class Composite(Verifier, frozen=True, kw_only=True):
         """Once, taking from the parts what they judged before; or `repeats` times, each time anew."""
         if self.repeats == 1:
             return self._weigh(task, lambda part, at: part.settle(at, completion, ctx, origin), ctx)
+        return self.anew(task, completion, ctx)
+
+    def anew(self, task: Task, completion: str, ctx: "Context") -> Judgement:
+        """`repeats` times without anything remembered."""
+        if self.repeats == 1:
+            return self._weigh(task, lambda part, at: part.anew(at, completion, ctx), ctx)
         return agreed([self.rejudge(task, completion, ctx, run) for run in range(self.repeats)])
 
     def _weigh(self, task: Task, ask: Callable[[Verifier, Task], Judgement], ctx: "Context") -> Judgement:
