@@ -17,6 +17,7 @@ from schemas.ids import content_id, digest
 from schemas.rows import DeadLetter, TokenSpan
 from schemas.trajectory import Provenance, Trajectory
 from schemas.vocabulary import Kind, Stage
+from tasks.normalize.media import has_media, without_media
 from tasks.normalize.source.files import File, Shape, expand, shape_of
 from tasks.normalize.source.spans import Span, digest_of, read_spans, spans_of, stamp_of
 from tasks.normalize.source.tables import read_rows, rows_of
@@ -141,6 +142,8 @@ class Importer(Operator, frozen=True, kw_only=True):
                 if isinstance(record, RecordError):
                     raise record
                 readings = self.read(record.value)
+                if has_media(readings):
+                    readings = without_media(readings, ctx.lake, ctx.path(item.params["file"]).parent)
             except RecordError as error:
                 dead_letters.append(_dead(item, error))
                 continue

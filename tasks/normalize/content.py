@@ -1,11 +1,9 @@
 """Message content to parts: plain text, or a list of text, image, audio, video and file parts.
 
-Media stay references: a data URI gets the hash of its bytes and its media type.
+Media are parts with a URI, embedded ones with a data URL; `tasks.normalize.media` then takes their content out of the
+rows.
 """
 
-import base64
-import binascii
-import hashlib
 from typing import Any
 
 from schemas.errors import RecordError
@@ -15,7 +13,11 @@ from tasks.normalize.decoder.found import compact
 from tasks.normalize.draft import Draft
 
 _TEXT = frozenset({"text", "input_text", "output_text", "summary_text", "reasoning_text"})
-_MEDIA_FIELDS = frozenset({"type", "image_url", "source", "url", "data", "path", "media_type", "mime_type"})
+_PLACES = ("image_url", "source", "url", "data", "file_data", "path")
+_MEDIA_FIELDS = frozenset({"type", "media_type", "mime_type", *_PLACES})
+_SOURCE_FIELDS = frozenset(
+    {"type", "media_type", "mime_type", "format", "url", "uri", "path", "data", "file_data", "bytes"}
+)
 _MEDIA = {
     "image": PartType.IMAGE,
     "image_url": PartType.IMAGE,
@@ -66,14 +68,14 @@ def _part(item: Any, draft: Draft, where: str) -> Part | None:
 
 def _media(item: dict[str, Any], kind: str, draft: Draft, where: str) -> Part | None:
     draft.lose_rest(item, _MEDIA_FIELDS | {kind}, f"{where}[].{kind}")
-    source = next((item[key] for key in (kind, "image_url", "source", "url", "data", "path") if item.get(key)), None)
+    source = next((item[key] for key in (kind, *_PLACES) if item.get(key)), None)
     media_type = item.get("media_type") or item.get("mime_type")
     if isinstance(source, dict):
-        draft.lose_rest(
-            source, {"url", "path", "uri", "data", "media_type", "type", "format", "mime_type"}, f"{where}[].{kind}"
-        )
+        draft.lose_rest(source, _SOURCE_FIELDS, f"{where}[].{kind}")
         media_type = source.get("media_type") or source.get("mime_type") or media_type
-        data = source.get("data") or source.get("file_data")
+        data = next((source[key] for key in ("data", "file_data", "bytes") if source.get(key)), None)
+        if source.get("type") == "text" and isinstance(data, str):
+            return Part(text=data, media_type="text/plain")
         if isinstance(data, str) and not data.startswith("data:"):
             fallback = (
                 f"audio/{source.get('format', 'wav')}" if _MEDIA[kind] is PartType.AUDIO else "application/octet-stream"
@@ -87,18 +89,10 @@ def _media(item: dict[str, Any], kind: str, draft: Draft, where: str) -> Part | 
 
 
 def media(kind: PartType, uri: str, media_type: str | None = None) -> Part:
-    """A media part by URI; of a data URI the hash and the media type are read."""
-    if not uri.startswith("data:"):
-        return Part(type=kind, uri=uri, media_type=media_type)
-    head, _, body = uri[5:].partition(",")
-    named = head.split(";")[0]
-    sha256 = None
-    if head.endswith(";base64"):
-        try:
-            sha256 = hashlib.sha256(base64.b64decode(body, validate=True)).hexdigest()
-        except (binascii.Error, ValueError):
-            sha256 = None
-    return Part(type=kind, uri=uri, media_type=media_type or named or None, sha256=sha256)
+    """A media part by URI, with the media type that a data URL names."""
+    if media_type is None and uri.startswith("data:"):
+        media_type = uri[5:].partition(",")[0].split(";")[0] or None
+    return Part(type=kind, uri=uri, media_type=media_type)
 
 
 def json_part(value: Any) -> Part:

@@ -40,6 +40,8 @@ SHAPES = {
 }
 
 LOST = {
+    "adp": {"media shots/1.png: not_found"},
+    "atif": {"media a.png: not_found"},
     "claude_code": {"lines.summary", "lines.toolUseResult"},
     "codex": {"lines.event_msg.user_message"},
     "inspect_log": {"events"},

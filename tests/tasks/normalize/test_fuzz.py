@@ -15,6 +15,7 @@ from tasks.normalize.base import Importer
 from tasks.operator import WorkingSet
 from tasks.registry import build
 from warehouse.arrow import to_arrow
+from warehouse.lake import Lake
 
 EXAMPLES = Path(__file__).parent / "examples"
 ODD: list[Any] = [
@@ -98,7 +99,12 @@ def importer_of(path: Path, **more: Any) -> Importer:
 
 def check(importer: Importer, file: Path, count: int, slowest: float) -> int:
     """Imports a file and accounts for every item; gives how many became trajectories."""
-    ctx: Any = SimpleNamespace(recipe_dir=file.parent, recipe=SimpleNamespace(seed=0), path=Path)
+    with Lake.open(file.parent / "lake") as lake:
+        return checked(importer, file, count, slowest, lake)
+
+
+def checked(importer: Importer, file: Path, count: int, slowest: float, lake: Lake) -> int:
+    ctx: Any = SimpleNamespace(recipe_dir=file.parent, recipe=SimpleNamespace(seed=0), path=Path, lake=lake)
     items = importer.plan(WorkingSet(), ctx).items
     started = time.process_time()
     result = importer.run(items, ctx)
