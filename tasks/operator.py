@@ -144,6 +144,10 @@ class Operator(Plugin, frozen=True, kw_only=True):
         """
         yield self.plan(inputs, ctx)
 
+    def batches(self, items: Sequence[Item]) -> list[Sequence[Item]]:
+        """Items that do not depend on each other, cut into batches; override where they differ much in size."""
+        return [items[start : start + self.batch_size] for start in range(0, len(items), self.batch_size)]
+
     def present(self, items: Sequence[Item], ctx: "Context") -> bool:
         """Whether what these decided items wrote outside the lake still stands; if not, the batch runs again."""
         return True

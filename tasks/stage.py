@@ -113,13 +113,13 @@ def record_plan(lake: Lake, stamp: Stamp, ids: Sequence[str]) -> None:
 
 
 def _chunks(operator: Operator, items: Sequence[Item]) -> list[Sequence[Item]]:
-    """Batches: the whole set, whole groups, or slices of batch_size."""
+    """Batches: the whole set, whole groups, or what the operator cuts single items into."""
     if not items:
         return []
     if operator.scope is Scope.SET:
         return [items]
     if operator.scope is Scope.ITEM:
-        return [items[start : start + operator.batch_size] for start in range(0, len(items), operator.batch_size)]
+        return operator.batches(items)
     groups: dict[str, list[Item]] = {}
     for item in items:
         groups.setdefault(item.group, []).append(item)

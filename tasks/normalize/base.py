@@ -17,7 +17,6 @@ from schemas.ids import content_id, digest
 from schemas.rows import DeadLetter, TokenSpan
 from schemas.trajectory import Provenance, Trajectory
 from schemas.vocabulary import Kind, Stage
-from tasks.normalize.media import has_media, without_media
 from tasks.normalize.source.files import File, Shape, expand, shape_of
 from tasks.normalize.source.spans import Span, digest_of, read_spans, spans_of, stamp_of
 from tasks.normalize.source.tables import read_rows, rows_of
@@ -31,6 +30,9 @@ MAX_RECORD = 256 << 20
 
 # Records planned at once: some 60 MB of items and decisions, 20 s of reading.
 PAGE = 50_000
+
+# Source bytes read as one batch, and what a row of a table is taken for.
+BATCH_BYTES, ROW_BYTES = 16 << 20, 8 << 10
 
 
 class Reading(msgspec.Struct, frozen=True, gc=False):
@@ -56,7 +58,7 @@ class Importer(Operator, frozen=True, kw_only=True):
     stage: ClassVar[Stage] = Stage.NORMALIZE
     reads: ClassVar[Unit] = "record"
     effect: ClassVar[Effect] = "add"
-    batch_size: ClassVar[int] = 128
+    batch_size: ClassVar[int] = 2048
     inert: ClassVar[frozenset[str]] = frozenset({"paths"})
     paths: tuple[str, ...]
     dataset: str | None = None
@@ -126,6 +128,18 @@ class Importer(Operator, frozen=True, kw_only=True):
                 yield file, _broken(base, file, ordinal + 1, stamp, error)
             yield file, None
 
+    def batches(self, items: Sequence[Item]) -> list[Sequence[Item]]:
+        """At most `batch_size` records, or about BATCH_BYTES of them: a commit costs as much as reading a megabyte."""
+        cut: list[Sequence[Item]] = []
+        first = held = 0
+        for at, item in enumerate(items):
+            length = item.params.get("length", ROW_BYTES)
+            if at > first and (held + length > BATCH_BYTES or at - first == self.batch_size):
+                cut.append(items[first:at])
+                first, held = at, 0
+            held += length
+        return [*cut, items[first:]] if items else cut
+
     def run(self, items: Sequence[Item], ctx: "Context") -> Result:
         """Reads the records of a batch."""
         outcomes: list[Outcome] = []
@@ -142,8 +156,6 @@ class Importer(Operator, frozen=True, kw_only=True):
                 if isinstance(record, RecordError):
                     raise record
                 readings = self.read(record.value)
-                if has_media(readings):
-                    readings = without_media(readings, ctx.lake, ctx.path(item.params["file"]).parent)
             except RecordError as error:
                 dead_letters.append(_dead(item, error))
                 continue
