@@ -37,6 +37,7 @@ class Diversity(SetSelector, frozen=True, kw_only=True):
         import numpy as np
 
         from tasks.curate.similarity.embed import embeddings
+        from tasks.curate.similarity.farthest import farthest
 
         found = embeddings(ctx.lake, refs, self.view, self.embedder)
         # In the order of ids, so that ties do not depend on the order of `refs`.
@@ -50,26 +51,12 @@ class Diversity(SetSelector, frozen=True, kw_only=True):
         choices: list[Choice] = [Choice(True)] * len(refs)
         if not len(refs):
             return Chosen(choices, side_rows(embeddings=found.rows))
-        nearest = np.full(len(refs), -1, np.int64)
-        closest = np.full(len(refs), -np.inf)
-        at = int(np.round(vectors @ vectors.mean(axis=0), 4).argmax())
-        far = 1.0
-        kept: dict[int, float] = {}
-        while True:
-            kept[at] = far
-            cosines = np.round((vectors @ vectors[at]).astype(np.float64), 4)
-            nearer = cosines > closest
-            closest[nearer], nearest[nearer] = cosines[nearer], at
-            closest[at] = np.inf
-            at = int(closest.argmin())
-            far = round(1 - float(closest[at]), 4)
-            if len(kept) >= limit or far < self.least:
-                break
+        walk = farthest(vectors, limit, self.least)
         for place, number in enumerate(order.tolist()):
-            if place in kept:
-                choices[number] = Choice(True, "ok", kept[place])
+            if place in walk.picked:
+                choices[number] = Choice(True, "ok", walk.picked[place])
             else:
-                cosine = float(closest[place])
-                evidence = {"kept": refs[int(order[nearest[place]])], "cosine": cosine}
+                cosine = float(walk.closest[place])
+                evidence = {"kept": refs[int(order[walk.nearest[place]])], "cosine": cosine}
                 choices[number] = Choice(False, "redundant", 1 - cosine, evidence)
         return Chosen(choices, side_rows(embeddings=found.rows))
