@@ -5,6 +5,7 @@ Prefect's task runner, keeps the working set, reports progress and closes the ru
 """
 
 import json
+import os
 import secrets
 import time
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,7 @@ import msgspec
 from prefect import Task
 from prefect.artifacts import create_table_artifact
 from prefect.futures import PrefectFuture, as_completed
+from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from schemas.errors import FaultError, UserError
 from schemas.ids import canonical_json, content_id, scope_hash
@@ -92,6 +94,14 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     failed_share: float
     over_limit: bool
     alarms: tuple[str, ...] = ()
+
+
+def threads() -> TaskRunner[Any]:
+    """The runner of a flow's batches: so many at once that cores and endpoints are busy, and memory is bounded.
+
+    Prefect's own starts every batch of an entry at once. A batch of calls has up to 256 of them in flight.
+    """
+    return ThreadPoolTaskRunner(max_workers=max(4, 2 * (os.cpu_count() or 1)))
 
 
 class Way:

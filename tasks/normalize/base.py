@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 MAX_RECORD = 256 << 20
 
-# Records planned at once: some 60 MB of items and decisions, 20 s of reading.
-PAGE = 50_000
+# Records planned at once: some 60 MB of items, decisions and ids.
+PAGE = 20_000
 
 # Source bytes read as one batch, and what a row of a table is taken for.
-BATCH_BYTES, ROW_BYTES = 16 << 20, 8 << 10
+BATCH_BYTES, ROW_BYTES = 8 << 20, 8 << 10
 
 
 class Reading(msgspec.Struct, frozen=True, gc=False):
