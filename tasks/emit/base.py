@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
-from schemas.errors import UserError
+from schemas.errors import RecordError, UserError
 from schemas.ids import content_id, scope_hash
 from schemas.rows import Export
 from schemas.vocabulary import Kind, Scope, Stage
@@ -20,9 +20,11 @@ from tasks.emit import facts
 from tasks.emit.card import write_card
 from tasks.emit.folder import check_label, staged
 from tasks.emit.manifest import MANIFEST, VERSION, Manifest, differences, manifest_sha256, read_manifest, write_manifest
+from tasks.emit.media import MediaFolder
 from tasks.emit.shards import Container, Row, ShardWriter
 from tasks.emit.times import times_of
 from tasks.operator import Effect, Item, Operator, Outcome, Plan, Result, Unit, WorkingSet, drop, keep, select_ids
+from warehouse.blobs import Blobs
 
 # Items whose inputs are held in memory at once.
 _CHUNK = 256
@@ -37,7 +39,9 @@ class Tokens(NamedTuple):
 
 
 class Made(NamedTuple):
-    """What an item became: rows, or none and the reason. `facts` are counted into the manifest."""
+    """What an item became: rows, or none and the reason. `facts` are counted into the manifest; `media` are the
+    files that the rows name, name in the media folder → sha256 of the blob.
+    """
 
     item: Item
     rows: Sequence[Row] = ()
@@ -45,6 +49,7 @@ class Made(NamedTuple):
     tokens: Tokens | None = None
     licence: str = ""
     facts: dict[str, int] = {}
+    media: dict[str, str] = {}
 
 
 class Written(NamedTuple):
@@ -147,7 +152,8 @@ class Exporter(Operator, frozen=True, kw_only=True):
                 row_group_bytes=self.row_group_mb << 20,
                 shard_bytes=self.shard_mb << 20,
             )
-            for made in self._chunks(ordered, ctx):
+            media = MediaFolder(stage, Blobs(ctx.lake))
+            for made in self._chunks(ordered, ctx, media):
                 times = made.item.params.get("times", 1)
                 counts.update(_repeated(made, times))
                 if made.tokens is not None:
@@ -184,6 +190,7 @@ class Exporter(Operator, frozen=True, kw_only=True):
                 mask_ratio=_ratio(tokens),
                 tokenizer=self.tokenizer_identity(ctx),
                 facts=dict(sorted(counts.items())),
+                media=media.files(),
             )
             write_card(stage, manifest, schema, self.about)
             write_manifest(stage, manifest)
@@ -204,9 +211,15 @@ class Exporter(Operator, frozen=True, kw_only=True):
             manifest_json=(written.folder / MANIFEST).read_text(encoding="utf-8"),
         )
 
-    def _chunks(self, ordered: Sequence[Item], ctx: Context) -> Iterator[Made]:
+    def _chunks(self, ordered: Sequence[Item], ctx: Context, media: MediaFolder) -> Iterator[Made]:
+        """What each item became, its media written."""
         for start in range(0, len(ordered), _CHUNK):
-            yield from self.make(ordered[start : start + _CHUNK], ctx)
+            for made in self.make(ordered[start : start + _CHUNK], ctx):
+                try:
+                    media.add(made.media)
+                    yield made
+                except RecordError as error:
+                    yield Made(made.item, reason=error.reason)
 
 
 def row_item(ref: str, *parts: Sequence[str], times: int = 1) -> Item:

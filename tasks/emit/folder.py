@@ -54,7 +54,8 @@ def refuse_foreign(target: Path) -> None:
     foreign = sorted(child.name for child in target.iterdir() if child.name not in _OURS)
     if not foreign:
         try:
-            known = {target / file.path for file in read_manifest(target).files}
+            manifest = read_manifest(target)
+            known = {target / file.path for file in (*manifest.files, *manifest.media)}
         except UserError:
             foreign = ["no manifest of ours is there"]
         else:

@@ -12,6 +12,7 @@ import msgspec
 
 from schemas.errors import UserError
 from schemas.trajectory import Base
+from tasks.emit.media import MediaFile
 from tasks.emit.shards import ShardFile, sha256_of
 
 MANIFEST = "manifest.json"
@@ -33,7 +34,7 @@ class Manifest(Base, frozen=True):
     `tokens`: how many went in, came out, were left out (in = out + left out) and are trained on; None where the
     format holds no tokens. `mask_ratio` is trained / out. `licence` is the recipe's word, or the one licence that
     every row's source carries; `licences` counts rows by what their source carries ("" for nothing). `facts` are
-    counts that only this format has.
+    counts that only this format has; `media` the files that rows name.
     """
 
     gristmill: int
@@ -56,6 +57,7 @@ class Manifest(Base, frozen=True):
     mask_ratio: float | None = None
     tokenizer: dict[str, Any] | None = None
     facts: dict[str, int] = {}
+    media: tuple[MediaFile, ...] = ()
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -90,7 +92,7 @@ def manifest_sha256(folder: Path) -> str:
 def differences(folder: Path, manifest: Manifest) -> list[str]:
     """What does not fit the manifest: missing or changed files, counts that do not add up; empty when whole."""
     found = []
-    for file in manifest.files:
+    for file in (*manifest.files, *manifest.media):
         path = folder / file.path
         if not path.is_file():
             found.append(f"{file.path} is missing")

@@ -1,10 +1,11 @@
 """Legacy ADP JSON lines: `content` items tagged by `class_`, `details`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from schemas.rows import TokenSpan
 from schemas.trajectory import Trajectory
 from tasks.emit.format import adp
 from tasks.emit.jsonl import JSON_LIST, JsonlExporter
@@ -22,6 +23,6 @@ class Adp(JsonlExporter, frozen=True, kw_only=True):
     }
     about: ClassVar[str] = "Trajectories in the legacy schema of the Agent Data Protocol."
 
-    def record(self, trajectory: Trajectory) -> dict[str, Any]:
+    def record(self, trajectory: Trajectory, spans: Sequence[TokenSpan] = ()) -> dict[str, Any]:
         """The record."""
         return adp.write(trajectory)

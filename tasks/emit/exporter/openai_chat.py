@@ -1,17 +1,23 @@
 """OpenAI chat JSON lines: messages with argument text, tools, and `weight` 0 on the turns that labels mask."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
+from schemas.rows import TokenSpan
 from schemas.trajectory import Trajectory
 from tasks.emit.format import openai_chat
 from tasks.emit.jsonl import JSON_LIST, JsonlExporter
+from tasks.emit.media import Form
 
 
 class OpenaiChat(JsonlExporter, frozen=True, kw_only=True):
-    """One line per kept trajectory. minimal: only `messages` and `tools`, as fine-tuning services want them."""
+    """One line per kept trajectory.
+
+    minimal: only `messages` and `tools`, as fine-tuning services want them. media: "data" puts images and audio into
+    the rows as data URLs, as those services want them; "file" writes files beside the shards and names them.
+    """
 
     typed: ClassVar[Mapping[str, pa.DataType]] = {"messages": JSON_LIST, "tools": JSON_LIST}
     weighs: ClassVar[bool] = True
@@ -20,8 +26,14 @@ class OpenaiChat(JsonlExporter, frozen=True, kw_only=True):
     )
 
     minimal: bool = False
+    media: Literal["data", "file"] = "data"
 
-    def record(self, trajectory: Trajectory) -> dict[str, Any]:
+    @property
+    def media_form(self) -> Form:
+        """As the option says."""
+        return self.media
+
+    def record(self, trajectory: Trajectory, spans: Sequence[TokenSpan] = ()) -> dict[str, Any]:
         """The record, weights as the integers 0 and 1."""
         record = openai_chat.write(trajectory)
         for message in record["messages"]:

@@ -1,10 +1,11 @@
 """ShareGPT JSON lines: `conversations` of `from` and `value`, calls as Hermes text or as turns of their own."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
+from schemas.rows import TokenSpan
 from schemas.trajectory import Trajectory
 from tasks.emit.format import sharegpt
 from tasks.emit.jsonl import JSON_LIST, JsonlExporter
@@ -29,6 +30,6 @@ class Sharegpt(JsonlExporter, frozen=True, kw_only=True):
 
     style: Literal["source", "hermes", "function_call"] = "source"
 
-    def record(self, trajectory: Trajectory) -> dict[str, Any]:
+    def record(self, trajectory: Trajectory, spans: Sequence[TokenSpan] = ()) -> dict[str, Any]:
         """The record."""
         return sharegpt.write(trajectory, None if self.style == "source" else self.style)

@@ -4,10 +4,13 @@ The environment's own steps become blank agent steps that only observe, because 
 Raises RecordError for a call whose arguments never parsed.
 """
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from schemas.errors import RecordError
-from schemas.trajectory import Part, Step, ToolCall, Trajectory
+from schemas.rows import TokenSpan
+from schemas.trajectory import Part, Step, ToolCall, Trajectory, Usage
 from schemas.vocabulary import PartType, Source
 from tasks.emit.format.pieces import argument_object, extra_of, outcome_fields, tools_of
 
@@ -15,8 +18,9 @@ VERSION = "ATIF-v1.8"
 _KEPT = ("session_id", "notes", "final_metrics", "continued_trajectory_ref", "extra")
 
 
-def write(trajectory: Trajectory) -> dict[str, Any]:
-    """The record. Token ids are not part of a trajectory here and are left out."""
+def write(trajectory: Trajectory, spans: Sequence[TokenSpan] = ()) -> dict[str, Any]:
+    """The record; `spans` are the trajectory's recorded model calls, see `metrics_spans`."""
+    by_step = metrics_spans(spans)
     extra = extra_of(trajectory)
     agent: dict[str, Any] = {
         "name": trajectory.policy.harness or "unknown",
@@ -32,7 +36,7 @@ def write(trajectory: Trajectory) -> dict[str, Any]:
         "schema_version": extra.get("schema_version") or VERSION,
         "trajectory_id": trajectory.source_id or trajectory.id,
         "agent": agent | rest if isinstance(rest, dict) else agent,
-        "steps": [_step(step, index, trajectory) for index, step in enumerate(trajectory.steps)],
+        "steps": [_step(step, index, trajectory, by_step.get(index)) for index, step in enumerate(trajectory.steps)],
     }
     record.update({key: extra[key] for key in _KEPT if key in extra})
     outcome = outcome_fields(trajectory)
@@ -41,7 +45,15 @@ def write(trajectory: Trajectory) -> dict[str, Any]:
     return record
 
 
-def _step(step: Step, index: int, trajectory: Trajectory) -> dict[str, Any]:
+def metrics_spans(spans: Sequence[TokenSpan]) -> dict[int, TokenSpan]:
+    """The span of every step that is one model call: metrics have room for one; two joined are no call."""
+    by_step: dict[int, list[TokenSpan]] = {}
+    for span in spans:
+        by_step.setdefault(span.step, []).append(span)
+    return {step: found[0] for step, found in by_step.items() if len(found) == 1}
+
+
+def _step(step: Step, index: int, trajectory: Trajectory, span: TokenSpan | None) -> dict[str, Any]:
     extra = extra_of(step)
     environment = step.source is Source.ENVIRONMENT
     made: dict[str, Any] = {
@@ -55,7 +67,7 @@ def _step(step: Step, index: int, trajectory: Trajectory) -> dict[str, Any]:
         "reasoning_content": step.reasoning,
         "reasoning_effort": extra.pop("reasoning_effort", None),
         "llm_call_count": extra.pop("llm_call_count", None),
-        "metrics": _metrics(step),
+        "metrics": _metrics(step, span),
         "is_copied_context": step.copied_context or None,
     }
     made.update({key: value for key, value in optional.items() if value is not None})
@@ -116,13 +128,19 @@ def _results(step: Step, index: int, trajectory: Trajectory) -> list[dict[str, A
     return made
 
 
-def _metrics(step: Step) -> dict[str, Any] | None:
-    if step.usage is None:
-        return None
-    values = {
-        "prompt_tokens": step.usage.prompt_tokens,
-        "completion_tokens": step.usage.completion_tokens,
-        "cached_tokens": step.usage.cached_tokens,
-        "cost_usd": step.usage.cost_usd,
+def _metrics(step: Step, span: TokenSpan | None) -> dict[str, Any] | None:
+    usage = step.usage or Usage()
+    values: dict[str, Any] = {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "cost_usd": usage.cost_usd,
     }
+    if span is not None:
+        logprobs = span.completion_logprobs
+        values["prompt_token_ids"] = list(span.prompt_token_ids) or None
+        values["completion_token_ids"] = list(span.completion_token_ids)
+        # JSON has no infinity, and one missing value makes the others useless for importance ratios.
+        if logprobs and all(map(math.isfinite, logprobs)):
+            values["logprobs"] = list(logprobs)
     return {key: value for key, value in values.items() if value is not None} or None

@@ -15,6 +15,10 @@ _MEDIA_KEY = {
 }
 
 
+# The audio formats of OpenAI's own parts, by media type.
+_AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+
+
 def content_of(parts: tuple[Part, ...]) -> Any:
     """None for no part, text for one text part, else a list of OpenAI content parts."""
     if not parts:
@@ -27,6 +31,11 @@ def content_of(parts: tuple[Part, ...]) -> Any:
 def _part(part: Part) -> dict[str, Any]:
     if part.type is PartType.TEXT:
         return {"type": "text", "text": part.text or ""}
+    head, _, body = (part.uri or "").partition(";base64,")
+    if part.type is PartType.AUDIO and head.removeprefix("data:") in _AUDIO and body:
+        return {"type": "input_audio", "input_audio": {"data": body, "format": _AUDIO[head.removeprefix("data:")]}}
+    if part.type is PartType.FILE and head.startswith("data:"):
+        return {"type": "file", "file": {"file_data": part.uri}}
     key = _MEDIA_KEY[part.type]
     value = {"type": key, key: {"url": part.uri or f"sha256:{part.sha256}"}}
     if part.media_type and not (part.uri or "").startswith("data:"):
