@@ -117,12 +117,16 @@ class Backend:
         )
         return self.engine.fit(shape, limits)
 
+    def place(self, slot: Slot, shape: Shape, needs: Needs) -> Place:
+        """Where a runner works in a jail of this shape."""
+        packages = PACKAGES_INSIDE if shape.packages else ""
+        return Place(own_uid=slot.uid is not None, packages=packages, reserves=needs.reserves)
+
     @contextmanager
-    def _place(self, slot: Slot, shape: Shape, needs: Needs) -> Iterator[Place]:
+    def _folder(self, slot: Slot, shape: Shape, needs: Needs) -> Iterator[Place]:
         """The folder that the runner works in: the jail's own /tmp, or without a jail one that is removed after."""
         if not self.engine.unsafe:
-            packages = PACKAGES_INSIDE if shape.packages else ""
-            yield Place(own_uid=slot.uid is not None, packages=packages, reserves=needs.reserves)
+            yield self.place(slot, shape, needs)
         else:
             with tempfile.TemporaryDirectory(prefix="gristmill-unsafe-") as folder:
                 yield Place(folder, contained=False, packages=str(shape.packages or ""))
@@ -170,7 +174,7 @@ class Backend:
         shape = self.shape(limits, needs)
         with self.turn():
             for _ in range(2):
-                with self.held(shape) as jail, self._place(jail.slot, shape, needs) as place:
+                with self.held(shape) as jail, self._folder(jail.slot, shape, needs) as place:
                     self._pool.want(shape)
                     try:
                         self.bound(jail, limits)

@@ -129,11 +129,11 @@ class Jail:
             self._unpack(limits.output_kb << 10)
         return ended
 
-    def end(self) -> Ended:
+    def end(self, *, kill: bool = False) -> Ended:
         """Waits for a natural end where nothing was killed, kills otherwise; closes and accounts for everything."""
         try:
             if self._process is not None:
-                self._finish(self._process)
+                self._finish(self._process, kill=kill)
         finally:
             for fd in self._fds:
                 os.close(fd)
@@ -226,8 +226,8 @@ class Jail:
         if self._child_fd < 0 or not _finished(self._outer, 5.0):
             _kill(self._outer)
 
-    def _finish(self, process: "subprocess.Popen[bytes]") -> None:
-        if self._ended.killed or not self._ended.started or not _finished(self._outer, 5.0):
+    def _finish(self, process: "subprocess.Popen[bytes]", *, kill: bool) -> None:
+        if kill or self._ended.killed or not self._ended.started or not _finished(self._outer, 5.0):
             self._kill()
         if self._launch.kind == "open":
             with contextlib.suppress(ProcessLookupError):

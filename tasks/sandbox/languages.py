@@ -102,12 +102,12 @@ def language(name: str) -> Command:
     return found
 
 
-def environment(python_libraries: str) -> dict[str, str]:
+def environment() -> dict[str, str]:
     """The whole environment of such a program."""
     return {
         "PATH": tools.INSIDE,
         "HOME": FOLDER,
         "LANG": "C.UTF-8",
-        "LD_LIBRARY_PATH": f"{tools.LIBRARIES}:{python_libraries}",
+        "LD_LIBRARY_PATH": f"{tools.LIBRARIES}:/opt/python/lib",
         "TMPDIR": "/tmp",  # noqa: S108 - the jail's own
     }

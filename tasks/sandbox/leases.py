@@ -84,6 +84,9 @@ def _reap(path: Path, held: LeaseFile) -> None:
 
 
 def _prune(state: Path, used: set[str]) -> None:
+    for snapshot in (state / "snapshots").glob("*"):
+        if time.time() - snapshot.stat().st_mtime > _KEEP_S:
+            snapshot.unlink(missing_ok=True)
     for pattern, age in (("root-*", _KEEP_S), ("env-*", _KEEP_S), ("tools-*", _KEEP_S), ("building-*", 3600)):
         for path in state.glob(pattern):
             if str(path) not in used and time.time() - path.stat().st_mtime > age:

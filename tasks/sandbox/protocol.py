@@ -56,7 +56,8 @@ def _checked_name(name: str) -> str:
     return name
 
 
-def _files(files: Mapping[str, str | bytes] | None) -> list[tuple[str, bytes]]:
+def files_of(files: Mapping[str, str | bytes] | None) -> list[tuple[str, bytes]]:
+    """Files for a working folder as (name, content); UserError for a name that does not stay inside."""
     return [
         (_checked_name(name), content.encode() if isinstance(content, str) else bytes(content))
         for name, content in (files or {}).items()
@@ -66,7 +67,7 @@ def _files(files: Mapping[str, str | bytes] | None) -> list[tuple[str, bytes]]:
 def _request(limits: Limits, code: str, files: Mapping[str, str | bytes] | None, place: Place) -> dict[str, Any]:
     return {
         "code": code.encode("utf-8", "backslashreplace").decode(),
-        "files": _files(files),
+        "files": files_of(files),
         "wall": float(limits.wall_s),
         "cpu": cpu_seconds(limits),
         "limits": table(limits, own_uid=place.own_uid, reserves=place.reserves) if place.contained else [],
@@ -119,6 +120,11 @@ def script_request(
         | running(program, stdin, place)
         | {"mode": "script", "collect": collect, "value_limit": 0}
     )
+
+
+def session_request(limits: Limits, place: Place) -> bytes:
+    """The request that opens a session."""
+    return pack(_request(limits, "", None, place) | {"mode": "session"})
 
 
 def running(program: Program, stdin: str | bytes, place: Place) -> dict[str, Any]:

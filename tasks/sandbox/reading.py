@@ -9,6 +9,8 @@ from tasks.sandbox.protocol import Forged, decode, decode_file
 from tasks.sandbox.results import CallResult, CallResults, Limits, RunKind, RunResult
 
 _TAIL = 4000
+# How V8 says that its heap is full: its last words, and SIGABRT or SIGTRAP.
+_FULL, _ABORTED = "heap out of memory", (-5, -6)
 _Reported = Literal["ok", "error", "timeout", "cpu", "memory"]
 _KILLED: dict[str, tuple[RunKind, str, str]] = {
     "wall": (RunKind.TIMEOUT, "wall", "killed at the wall-clock limit"),
@@ -108,6 +110,13 @@ def _in_order(
         else:
             results.append(skipped if over else silent)
     return results
+
+
+def full_heap(ran: RunResult) -> RunResult:
+    """A run of V8 that ended because its heap was full is one that ran out of memory."""
+    if ran.kind is RunKind.ERROR and ran.exit in _ABORTED and _FULL in ran.stderr[-20_000:]:
+        return msgspec.structs.replace(ran, kind=RunKind.MEMORY, reason="memory", detail=_FULL)
+    return ran
 
 
 def read_script(ended: Ended, limits: Limits, mode: str) -> RunResult:

@@ -2,7 +2,7 @@
 
 Between two requests everything in the jail but this process stands still (SIGSTOP cannot be caught), so nothing
 grows unwatched and a snapshot sees a folder that nobody changes. Programs never share this process and never get
-its descriptors.
+its descriptors. Each request is answered by frames and then by [-6].
 """
 
 import _signal  # type: ignore[import-not-found]
@@ -10,7 +10,7 @@ import posix
 from typing import Any
 
 _FILE, _FOLDER, _LINK = 0o100000, 0o040000, 0o120000
-_DEEP = 32
+_DEEP = 64
 
 
 def serve(fd: int, source: int, base: Any) -> None:
@@ -19,13 +19,16 @@ def serve(fd: int, source: int, base: Any) -> None:
     _signal.pthread_sigmask(_signal.SIG_BLOCK, (_signal.SIGCHLD,))
     base._send(fd, b"J", b"[-6]")
     while (request := base._receive(source)) is not None:
-        if request["mode"] == "run":
-            _run(fd, source, request, base)
-        elif request["mode"] == "snapshot":
-            _Walk(fd, base, request["most"]).folder(".", 0)
-        else:
-            _clear(".", 0)
-            _restore(request["entries"])
+        try:
+            if request["mode"] == "run":
+                _run(fd, source, request, base)
+            elif request["mode"] == "snapshot":
+                _Walk(fd, base, request["most"]).folder(".", 0)
+            else:
+                _clear(".")
+                _restore(request["entries"])
+        except OSError as error:
+            base._send(fd, b"J", base._json([-8, base._describe(error)]))
         base._send(fd, b"J", b"[-6]")
 
 
@@ -47,15 +50,23 @@ def _group(leader: int) -> None:
 
 
 def _run(fd: int, source: int, request: dict[str, Any], base: Any) -> None:
-    _everybody(_signal.SIGCONT)
+    for name, _ in request["files"]:
+        # What an earlier program put there (a link, a FIFO) is not written through.
+        try:
+            posix.unlink(name)
+        except FileNotFoundError:
+            continue
     base._write_files(request["files"])
     base._stdin(request["stdin"])
     before = sum(posix.times()[2:4])
+    _everybody(_signal.SIGCONT)
     child = posix.fork()
     if child == 0:
         posix.close(source)
         posix.setsid()
         base._program(fd, request)
+        # The script's own end: exit handlers, threads, flush. The loop of this process is not the child's.
+        raise SystemExit(0)
     status, timed_out = base._wait(child, request["wall"])
     if timed_out:
         _group(child)
@@ -74,26 +85,27 @@ def _run(fd: int, source: int, request: dict[str, Any], base: Any) -> None:
 class _Walk:
     """Sends a folder's content as entries; nothing is followed, and what is no file, folder or link is left out.
 
-    An entry is an F frame whose name starts with its kind (f, d, l) and its permissions in octal.
+    An entry is an F frame whose name starts with its kind (f, d, l) and its permissions in octal. [-4] says that
+    something was left out, [-7] that the whole is larger than allowed.
     """
 
     def __init__(self, fd: int, base: Any, most: int) -> None:
         self._fd, self._base, self._left = fd, base, most
 
     def folder(self, path: str, depth: int) -> None:
-        """Sends what is below `path`, in order; a frame [-4] says that something had to be left out."""
-        try:
-            names = sorted(posix.listdir(path))
-        except OSError:
-            self._base._send(self._fd, b"J", b"[-4]")
-            return
-        for entry in names:
+        """Sends what is below `path`, in order."""
+        for entry in sorted(posix.listdir(path)):
             name = entry if path == "." else path + "/" + entry
             found = posix.lstat(name)
             kind, mode = found.st_mode & 0o170000, found.st_mode & 0o777
             if kind == _FOLDER and depth < _DEEP:
                 self._entry("d", mode, name, b"")
+                # Everything stands still, so what was a folder a moment ago is one.
+                if mode & 0o700 != 0o700:
+                    posix.chmod(name, 0o700)
                 self.folder(name, depth + 1)
+                if mode & 0o700 != 0o700:
+                    posix.chmod(name, mode)
             elif kind == _LINK:
                 self._entry("l", 0o777, name, posix.readlink(name).encode("utf-8", "surrogateescape"))
             elif kind == _FILE:
@@ -102,11 +114,11 @@ class _Walk:
                 self._base._send(self._fd, b"J", b"[-4]")
 
     def _file(self, mode: int, name: str) -> None:
-        try:
-            source = posix.open(name, posix.O_RDONLY | posix.O_NOFOLLOW | posix.O_NONBLOCK)
-        except OSError:
-            self._base._send(self._fd, b"J", b"[-4]")
-            return
+        if not mode & 0o400:
+            posix.chmod(name, 0o600)
+        source = posix.open(name, posix.O_RDONLY | posix.O_NOFOLLOW | posix.O_NONBLOCK)
+        if not mode & 0o400:
+            posix.fchmod(source, mode)
         found = posix.fstat(source)
         content = []
         left = found.st_size if found.st_mode & 0o170000 == _FILE and found.st_size <= self._left else 0
@@ -121,29 +133,29 @@ class _Walk:
         self._left -= max(size, len(content)) + len(encoded) + 256
         if self._left < 0:
             self._base._send(self._fd, b"J", b"[-7]")
-            return
+            raise OSError("larger than allowed")
         self._base._send(self._fd, b"F", len(encoded).to_bytes(2, "big") + encoded + content)
 
 
-def _clear(path: str, depth: int) -> None:
+def _clear(path: str) -> None:
     """Removes what is in a folder; links are removed, never followed."""
     for entry in posix.listdir(path):
         name = path + "/" + entry
         if posix.lstat(name).st_mode & 0o170000 == _FOLDER:
             posix.chmod(name, 0o700)
-            _clear(name, depth + 1)
+            _clear(name)
             posix.rmdir(name)
         else:
             posix.unlink(name)
 
 
-def _restore(entries: list[tuple[str, int, str, bytes]]) -> None:
+def _restore(entries: list[tuple[str, int, bytes, bytes]]) -> None:
     for kind, mode, name, whole in entries:
         content = whole
         if kind == "d":
             posix.mkdir(name, 0o700)
         elif kind == "l":
-            posix.symlink(content, name.encode("utf-8", "surrogateescape"))
+            posix.symlink(content, name)
         else:
             out = posix.open(name, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW, 0o600)
             while content:

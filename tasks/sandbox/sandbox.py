@@ -14,22 +14,19 @@ import os
 import weakref
 from collections.abc import Mapping, Sequence
 
-from msgspec.structs import replace
-
 from schemas.errors import Unavailable
 from tasks.sandbox.backend import Backend
 from tasks.sandbox.languages import Command, environment
 from tasks.sandbox.protocol import Place, Program, calls_request, script_request
-from tasks.sandbox.reading import read_calls, read_script
-from tasks.sandbox.results import Call, CallResults, Limits, RunKind, RunResult
+from tasks.sandbox.reading import full_heap, read_calls, read_script
+from tasks.sandbox.results import Call, CallResults, Limits, RunResult
+from tasks.sandbox.session import Session
 from tasks.sandbox.shape import Needs
 
 UNSAFE = "GRISTMILL_UNSAFE_NO_SANDBOX"
 DEFAULT = Limits()
+SESSION = Limits(total_s=3600.0)
 _GRACE_S = 2.0
-_LIBRARIES = "/opt/python/lib"
-# How V8 says that its heap is full: its last words, and SIGABRT or SIGTRAP.
-_FULL, _ABORTED = "heap out of memory", (-5, -6)
 
 
 class Sandbox:
@@ -137,12 +134,27 @@ class Sandbox:
 
         Unavailable `no_interpreter` when one of its binaries is not on this machine.
         """
-        program = Program(argv=command.line(self._box.python.python, limits), env=environment(_LIBRARIES))
+        program = Program(argv=command.line(self._box.python.python, limits), env=environment())
         needs = Needs(packages=tuple(packages), tools=command.present(), loopback=loopback, reserves=command.reserves)
         written = {**(files or {}), command.file: code.encode("utf-8", "backslashreplace")}
-        ran = self._run(program, stdin, written, limits, needs, collect=collect)
-        out_of_memory = ran.kind is RunKind.ERROR and ran.exit in _ABORTED and _FULL in ran.stderr[-20_000:]
-        return replace(ran, kind=RunKind.MEMORY, reason="memory", detail=_FULL) if out_of_memory else ran
+        return full_heap(self._run(program, stdin, written, limits, needs, collect=collect))
+
+    def session(
+        self,
+        limits: Limits = SESSION,
+        *,
+        packages: Sequence[str] = (),
+        tools: Sequence[str] = (),
+        loopback: bool = False,
+        reserves: bool = False,
+    ) -> Session:
+        """A jail for several programs of one candidate; close it. tools: system binaries that its programs may start.
+
+        limits: wall_s bounds each program and total_s the session; reserves: see `rlimits.table`. Unavailable when no
+        slot came free in a minute.
+        """
+        needs = Needs(packages=tuple(packages), tools=tuple(tools), loopback=loopback, reserves=reserves)
+        return Session(self._box, limits, needs)
 
     def _run(
         self,

@@ -13,15 +13,17 @@ from typing import NamedTuple
 
 from schemas.errors import Unavailable
 
-_LD_ABS, _JEQ, _JGE, _JGT, _JSET, _RET = 0x20, 0x15, 0x35, 0x25, 0x45, 0x06
+_LD_ABS, _AND, _JEQ, _JGE, _JGT, _JSET, _RET = 0x20, 0x54, 0x15, 0x35, 0x25, 0x45, 0x06
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
-_NR, _ARCH, _ARG0, _ARG1 = 0, 4, 16, 24
+_NR, _ARCH, _ARG0, _ARG1, _ARG2 = 0, 4, 16, 24, 32
 _NEWEST = 450
 _X32_BIT = 0x40000000
 
 # CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET.
 _CLONE_NAMESPACES = 0x80 | 0x20000 | 0x2000000 | 0x4000000 | 0x8000000 | 0x10000000 | 0x20000000 | 0x40000000
 _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
+_STREAM, _DATAGRAM, _TYPE_MASK = 1, 2, 0xF
+_IPPROTO = (0, 6, 17)
 _PR_SET_PDEATHSIG = 1
 _TIOCSTI, _TIOCLINUX, _TIOCSETD = 0x5412, 0x541C, 0x5423
 
@@ -84,16 +86,25 @@ def _refuse(number: int) -> bytes:
     return _op(_RET, _ERRNO | number)
 
 
+def _internet() -> list[bytes]:
+    """Allows socket(2) for TCP and UDP over IPv4 and IPv6, and refuses anything else; the family is loaded."""
+    allowed = [_op(_JEQ, value, len(_IPPROTO) - index, 0) for index, value in enumerate(_IPPROTO)]
+    types = [_op(_LD_ABS, _ARG1), _op(_AND, _TYPE_MASK), _op(_JEQ, _STREAM, 1, 0), _op(_JEQ, _DATAGRAM, 0, 4)]
+    protocols = [_op(_LD_ABS, _ARG2), *allowed]
+    tail = [_refuse(errno.EACCES), _op(_RET, _ALLOW)]
+    return [_op(_JEQ, _AF_INET, 1, 0), _op(_JEQ, _AF_INET6, 0, 8), *types, *protocols, *tail]
+
+
 def program(machine: str = "", *, network: bool = False) -> bytes:
     """The filter for `machine` (default: this one) as an array of struct sock_filter.
 
-    network: also allow IPv4 and IPv6 sockets, for a jail that serves itself on its own loopback.
+    network: also allow TCP and UDP sockets, for a jail that serves itself on its own loopback; no raw socket, and no
+    protocol that the kernel would load a module for.
     """
     machine = machine or platform.machine()
     arch = _ARCHES.get(machine)
     if arch is None:
         raise Unavailable("sandbox", f"No system call filter for '{machine}'; known: {', '.join(_ARCHES)}.")
-    families = (_AF_UNIX, _AF_INET, _AF_INET6) if network else (_AF_UNIX,)
     code = [_op(_LD_ABS, _ARCH), _op(_JEQ, arch.audit, 1, 0), _op(_RET, _KILL), _op(_LD_ABS, _NR)]
     if machine == "x86_64":
         code += [_op(_JGE, _X32_BIT, 0, 1), _op(_RET, _KILL)]
@@ -110,9 +121,9 @@ def program(machine: str = "", *, network: bool = False) -> bytes:
         _op(_RET, _ALLOW),
     ]
     for number in arch.sockets:
-        code += [_op(_JEQ, number, 0, 3 + len(families)), _op(_LD_ABS, _ARG0)]
-        code += [_op(_JEQ, family, len(families) - index, 0) for index, family in enumerate(families)]
-        code += [_refuse(errno.EACCES), _op(_RET, _ALLOW)]
+        inside = _internet() if network and number == arch.sockets[0] else [_refuse(errno.EACCES)]
+        code += [_op(_JEQ, number, 0, 3 + len(inside)), _op(_LD_ABS, _ARG0)]
+        code += [_op(_JEQ, _AF_UNIX, 0, 1), _op(_RET, _ALLOW), *inside]
     code += [_op(_JEQ, arch.ioctl, 0, 6), _op(_LD_ABS, _ARG1)]
     code += [_op(_JEQ, _TIOCSTI, 2, 0), _op(_JEQ, _TIOCLINUX, 1, 0), _op(_JEQ, _TIOCSETD, 0, 1)]
     code += [_refuse(errno.EPERM), _op(_RET, _ALLOW)]

@@ -22,6 +22,8 @@ def decide(code: bytes, number: int, arch: int, *arguments: int) -> str | int:
         at += 1
         if operation == 0x20:
             (accumulator,) = struct.unpack_from("<I", data, k)
+        elif operation == 0x54:
+            accumulator &= k
         elif operation == 0x06:
             action = k & 0xFFFF0000
             return {0x7FFF0000: ALLOW, 0x80000000: KILL}.get(action, k & 0xFFFF)
@@ -87,17 +89,39 @@ def test_x32_is_killed() -> None:
     assert decide(program("x86_64"), 0x40000000, ARCH["x86_64"]) == KILL
 
 
-@pytest.mark.parametrize("family", [1, 2, 10])
-def test_a_jail_with_loopback_may_open_internet_sockets(family: int) -> None:
-    assert decide(program("x86_64", network=True), 41, ARCH["x86_64"], family) == ALLOW
-    assert decide(program("x86_64", network=True), 41, ARCH["x86_64"], 16) == errno.EACCES
+STREAM, DATAGRAM, RAW, SEQUENCE, FLAGS = 1, 2, 3, 5, 0o2004000
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_a_jail_with_loopback_may_open_tcp_and_udp_sockets_and_no_others(machine: str) -> None:
+    code, number = program(machine, network=True), {"x86_64": 41, "aarch64": 198}[machine]
+
+    def socket(*arguments: int) -> str | int:
+        return decide(code, number, ARCH[machine], *arguments)
+
+    assert socket(1, RAW, 77) == ALLOW
+    for family in (2, 10):
+        for protocol in (0, 6, 17):
+            assert socket(family, STREAM, protocol) == ALLOW
+            assert socket(family, DATAGRAM | FLAGS, protocol) == ALLOW
+            assert socket(family, RAW, protocol) == errno.EACCES
+            assert socket(family, SEQUENCE, protocol) == errno.EACCES
+        # SCTP, DCCP, MPTCP, ICMP.
+        for protocol in (1, 33, 132, 262, 255):
+            assert socket(family, STREAM, protocol) == errno.EACCES
+    for family in (0, 3, 16, 17, 38, 40):
+        assert socket(family, STREAM, 0) == errno.EACCES
+    pair = {"x86_64": 53, "aarch64": 199}[machine]
+    assert decide(code, pair, ARCH[machine], 1, STREAM) == ALLOW
+    assert decide(code, pair, ARCH[machine], 2, STREAM) == errno.EACCES
 
 
 def test_every_jump_stays_inside_and_ends() -> None:
     for machine, arch in ARCH.items():
-        code = program(machine)
-        for number in range(600):
-            decide(code, number, arch)
+        for network in (False, True):
+            code = program(machine, network=network)
+            for number in range(600):
+                decide(code, number, arch)
 
 
 def test_no_filter_for_other_processors() -> None:
