@@ -92,6 +92,8 @@ class Teacher(Plugin, frozen=True, kw_only=True):
     """
 
     kind: ClassVar[Kind] = Kind.TEACHER
+    # Whether it can be held to a JSON schema (`response_format`).
+    constrains: ClassVar[bool] = True
 
     name: str = ""
     temperature: float = 0.8

@@ -46,7 +46,7 @@ def replay(calls: Sequence[CallOutcome], session: Session, ctx: "Context") -> Re
     for call in calls:
         if call.code is None or call.failed is None:
             continue
-        program = call.code if session == "script" else _notebook(earlier, call.code)
+        program = call.code if session == "script" else notebook(earlier, call.code)
         result = ctx.sandbox.run_python(program)
         if result.kind is RunKind.INFRASTRUCTURE:
             raise Unavailable("sandbox", result.detail)
@@ -76,8 +76,8 @@ def same_output(recorded: str, printed: str) -> bool:
     return f" {wanted} " in f" {plain} " if wanted else not _PROMPT.search(recorded)
 
 
-def _notebook(earlier: Sequence[str], code: str) -> str:
-    """A program that replays `earlier` silently and then runs `code` and shows its last expression."""
+def notebook(earlier: Sequence[str], code: str) -> str:
+    """A session's call as a program: it replays `earlier` silently, runs `code` and shows its last expression."""
     return (
         "import ast, contextlib, io\n"
         "space = {'__name__': '__main__'}\n"

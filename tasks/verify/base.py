@@ -23,8 +23,9 @@ from schemas.rows import Request, Verdict
 from schemas.task import Task
 from schemas.trajectory import Trajectory, text_of
 from schemas.vocabulary import NO_JUDGEMENT, Kind, Source, Stage, Trust, VerdictKind
-from tasks.operator import Effect, Item, Operator, Pending, Plan, Result, Unit, WorkingSet, dead, keep, select_ids
+from tasks.operator import Effect, Item, Operator, Pending, Plan, Result, Unit, WorkingSet, dead, keep
 from tasks.verify.memory import Found, memory
+from tasks.verify.plans import plan_trajectories
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -157,21 +158,16 @@ class Verifier(Operator, frozen=True, kw_only=True):
 
     def plan(self, inputs: WorkingSet, ctx: "Context") -> Plan:
         """One item per trajectory whose task names this verifier."""
-        ids = select_ids(self.reads, inputs)
-        rows = ctx.lake.sql(
-            'select t.id, t.task_id from trajectories t join tasks k on k.id = t.task_id where k.verifier."use" = ? '
-            "and t.id in (select id from ids)",
-            ids=list(ids),
-            params=[self.plugin_id()],
-        ).to_pylist()
-        tasks = {row["id"]: row["task_id"] for row in rows}
-        items = tuple(Item(id=ref, ref=ref, params={"task": tasks[ref]}) for ref in ids if ref in tasks)
-        return Plan(items=items, n_seen=len(ids))
+        return plan_trajectories(self.reads, inputs, ctx, self.plugin_id())
+
+    def tasks_of(self, items: Sequence[Item], trajectories: Sequence[Trajectory], ctx: "Context") -> list[Task]:
+        """The task of each item."""
+        return ctx.lake.tasks([item.params["task"] for item in items])
 
     def run(self, items: Sequence[Item], ctx: "Context") -> Result:
         """Judges every trajectory of the batch; equal answers to one task are judged once."""
         trajectories = ctx.lake.trajectories([item.ref for item in items])
-        tasks = ctx.lake.tasks([item.params["task"] for item in items])
+        tasks = self.tasks_of(items, trajectories, ctx)
         judged: dict[str, Judgement | RecordError] = {}
         pairs: dict[str, tuple[Task, str]] = {}
         for item, task, one in zip(items, tasks, trajectories, strict=True):
@@ -205,7 +201,7 @@ class Verifier(Operator, frozen=True, kw_only=True):
         self, pairs: Sequence[tuple[Task, str]], ctx: "Context", origins: Sequence[str] | None = None
     ) -> list[Judgement | RecordError]:
         """Each pair's judgement or error, in order; one judgement for equal pairs."""
-        mine = canonical_json(self.identity())
+        mine = self.fingerprint(ctx)
         keys = [digest("\0".join((mine, task.id, task.verifier.spec_json, completion))) for task, completion in pairs]
         origins = origins or [""] * len(pairs)
         known = memory.known(ctx, keys)

@@ -4,6 +4,7 @@ The rules are the same for every candidate and look at its text only, never at t
 """
 
 import re
+from fractions import Fraction
 
 # Possessive quantifiers keep a wall of backticks from being tried at every length.
 _FENCE = re.compile(
@@ -147,3 +148,14 @@ def stated_number(text: str) -> str | None:
         return str(numbers.pop())
     closing = _CLOSING.search(text)
     return str(closing[1]).replace(",", "") if closing else None
+
+
+def exact_number(text: str) -> Fraction | None:
+    """Exact, so that 0.1 is a tenth; None for what is no number or far too large to be meant."""
+    if len(text) > 60 or ("e" in text.lower() and abs(int(re.split("[eE]", text)[1])) > 300):
+        return None
+    try:
+        whole, _, under = text.replace(",", "").partition("/")
+        return Fraction(whole) / Fraction(under) if under else Fraction(whole)
+    except (ValueError, ZeroDivisionError):
+        return None

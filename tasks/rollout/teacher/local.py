@@ -19,6 +19,7 @@ class Local(Teacher, frozen=True, kw_only=True):
     """
 
     inert: ClassVar[frozenset[str]] = frozenset({"threads", "parallel", "name"})
+    constrains: ClassVar[bool] = False
 
     model: str = ""
     threads: int = 2

@@ -19,7 +19,7 @@ from schemas.errors import RecordError
 from schemas.task import Task
 from schemas.trajectory import Base
 from tasks.verify.base import Judgement, Verifier, failed, passed, spec_of, unparsable
-from tasks.verify.extract import final_answer
+from tasks.verify.extract import exact_number, final_answer
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -90,7 +90,7 @@ class AnswerCheck(Verifier, frozen=True, kw_only=True):
         if not found:
             return unparsable("no_number", evidence)
         number, unit = found[-1]
-        value = _number(number)
+        value = exact_number(number)
         if value is None:
             return unparsable("no_number", evidence)
         if spec.units:
@@ -99,23 +99,12 @@ class AnswerCheck(Verifier, frozen=True, kw_only=True):
                 return failed("wrong_unit", {**evidence, "unit": unit})
             value *= Fraction(str(factor))
         for reference in spec.answers:
-            wanted = _number(reference)
+            wanted = exact_number(reference)
             if wanted is None:
                 raise RecordError("bad_spec", f"answer_check: {reference!r} is no number")
             if abs(value - wanted) <= Fraction(str(spec.tolerance)) * max(abs(wanted), Fraction(1)):
                 return passed(evidence)
         return failed("wrong", evidence)
-
-
-def _number(text: str) -> Fraction | None:
-    """Exact, so that 0.1 is a tenth; None for what is no number or far too large to be meant."""
-    if len(text) > 60 or ("e" in text.lower() and abs(int(re.split("[eE]", text)[1])) > 300):
-        return None
-    try:
-        whole, _, under = text.replace(",", "").partition("/")
-        return Fraction(whole) / Fraction(under) if under else Fraction(whole)
-    except (ValueError, ZeroDivisionError):
-        return None
 
 
 def _words(text: str) -> list[str]:
