@@ -8,8 +8,8 @@ from gristmill.options import JsonOption, LakeOption
 
 
 def add_to(app: typer.Typer) -> None:
-    """Registers plugins, bench, doctor, setup and maintain."""
-    for command in (plugins, bench, doctor, setup, maintain):
+    """Registers plugins, bench, doctor, setup, environment and maintain."""
+    for command in (plugins, bench, doctor, setup, environment, maintain):
         app.command()(command)
 
 
@@ -89,6 +89,24 @@ def setup() -> None:
     err.print(f"embedded model: {prepare_model()}")
     warm()
     err.print("similarity kernels: compiled")
+
+
+def environment(
+    pins: Annotated[list[str], typer.Argument(metavar="PIN...", help="Exact pins, such as numpy==2.4.0.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Build the environment that tasks with these pins run in (the only step that downloads packages)."""
+    from gristmill.output import out, print_json
+    from tasks.sandbox.environments import build, place
+    from tasks.sandbox.state import state_dir
+
+    state = state_dir()
+    found = build(state, pins)
+    folder = str(place(state, found.pins))
+    if as_json:
+        print_json({"pins": list(found.pins), "lock": found.lock, "folder": folder})
+        return
+    out.print(f"{folder}\nlock {found.lock}", markup=False)
 
 
 def maintain(lake: LakeOption = "lake", as_json: JsonOption = False) -> None:

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from schemas.errors import FaultError, Unavailable
 from tasks.sandbox import bwrap, cgroup, interpreter, leases
 from tasks.sandbox.engine import Bubblewrap, Engine, Open
+from tasks.sandbox.folders import INSIDE as PACKAGES_INSIDE
 from tasks.sandbox.jail import Ended, Jail, Slot
-from tasks.sandbox.packages import INSIDE as PACKAGES_INSIDE
 from tasks.sandbox.packages import Packages
 from tasks.sandbox.packages import prepare as prepare_packages
 from tasks.sandbox.pool import Pool

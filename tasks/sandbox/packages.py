@@ -1,14 +1,12 @@
 """A task's declared packages for the jail: copied once from this environment, with all that they need.
 
-A jail sees no site-packages. A task may name packages (`("pytest==9.2.0", "numpy")`); they and their dependencies are
-copied, byte-compiled, into a folder of their own that is bound read-only at /opt/env. Nothing is downloaded: a package
-that is not installed here, or not in the version that is asked for, is the user's to install.
+A jail sees no site-packages. A task may name packages (`("pytest==9.2.0", "numpy")`). Where an environment was built
+for exactly these pins (environments.py) the jail gets that; else they and their dependencies are copied, byte-compiled,
+into a folder of their own. Either is bound read-only at /opt/env. Nothing is downloaded: a package that is neither
+built nor installed here, in the version that is asked for, is the user's to build.
 """
 
-import compileall
 import os
-import py_compile
-import re
 import shutil
 import time
 from collections.abc import Iterable
@@ -19,20 +17,24 @@ from typing import TYPE_CHECKING
 from schemas.errors import Unavailable, UserError
 from schemas.ids import content_id
 from schemas.trajectory import Base
-from tasks.sandbox.interpreter import needed
+from tasks.sandbox.environments import build_command, canonical, find, pins_of, place
+from tasks.sandbox.folders import finish
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-INSIDE = "/opt/env"
 _LAYOUT = 1
 
 
 class Packages(Base, frozen=True):
-    """A ready folder; `version` names every package in it and belongs into every cache key of a verdict."""
+    """A ready folder; `version` names every package in it and belongs into every cache key of a verdict.
+
+    lock: the hash of every file of a built environment, "" for copies of what is installed here.
+    """
 
     root: Path
     version: str
+    lock: str = ""
 
 
 def _found(text: str) -> tuple["Requirement", Distribution]:
@@ -67,7 +69,7 @@ def closure(names: Iterable[str]) -> dict[str, Distribution]:
     while queue:
         text, extra = queue.pop()
         wanted, found = _found(text)
-        key = re.sub(r"[-_.]+", "-", wanted.name).lower()
+        key = canonical(wanted.name)
         every[key] = found
         for part in wanted.extras or {""}:
             if (key, part) in seen:
@@ -82,8 +84,27 @@ def closure(names: Iterable[str]) -> dict[str, Distribution]:
 
 
 def prepare(state: Path, names: tuple[str, ...]) -> Packages:
-    """The folder for these packages, copied on first use. UserError when one of them is not installed as asked."""
-    every = closure(names)
+    """The folder for these packages: the environment that was built for exactly these pins, else copies of what is
+    installed here, made on first use.
+
+    UserError when there is neither; Unavailable `lock_changed` when a built environment is not what it was.
+    """
+    pins = pins_of(names)
+    built = find(state, pins) if pins else None
+    if pins and built:
+        folder = place(state, pins)
+        return Packages(root=folder, version=f"{folder.name}:{built.lock}", lock=built.lock)
+    try:
+        every = closure(names)
+    except UserError as error:
+        if pins is None:
+            raise
+        raise UserError(
+            error.given,
+            "A jail gets an environment that was built for its pins, or copies of what is installed here in the same "
+            "versions; nothing is downloaded while running.",
+            f"Build it once with: {build_command(pins)}",
+        ) from error
     listed = sorted(f"{key}=={found.version}" for key, found in every.items())
     key = content_id("packages", _LAYOUT, listed)[:16]
     target = state / f"env-{key}"
@@ -93,16 +114,7 @@ def prepare(state: Path, names: tuple[str, ...]) -> Packages:
             building.mkdir(mode=0o755)
             for found in every.values():
                 _copy(found, building)
-            _libraries(building)
-            compileall.compile_dir(
-                building,
-                quiet=2,
-                invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
-                stripdir=str(building),
-                prependdir=INSIDE,
-            )
-            for path in (building, *building.rglob("*")):
-                path.chmod(0o755 if path.is_dir() or ".so" in path.name else 0o644)
+            finish(building)
             building.rename(target)
         except OSError as error:
             if not target.is_dir():
@@ -120,18 +132,6 @@ def _copy(found: Distribution, target: Path) -> None:
             continue
         source = Path(str(file.locate()))
         if source.is_file():
-            place = target.joinpath(*file.parts)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, place)
-
-
-def _libraries(target: Path) -> None:
-    """Shared libraries of the system that the packages' modules load, beside them in .libs."""
-    modules = [path for path in target.rglob("*.so*") if path.is_file()]
-    if not modules:
-        return
-    place = target / ".libs"
-    place.mkdir()
-    for name, source in needed(modules).items():
-        if not name.startswith("/") and source.is_file() and not source.is_relative_to(target):
-            shutil.copyfile(source, place / name)
+            target_file = target.joinpath(*file.parts)
+            target_file.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target_file)

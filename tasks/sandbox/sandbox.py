@@ -69,6 +69,11 @@ class Sandbox:
         found = [self._box.packages(tuple(packages)), self._box.tools(tuple(tools))]
         return "/".join([self._box.python.version, *(each.version for each in found if each), self._box.version])
 
+    def lock(self, packages: Sequence[str]) -> str:
+        """The hash of every file of the environment that was built for these pins; "" where there is none."""
+        found = self._box.packages(tuple(packages))
+        return found.lock if found else ""
+
     def close(self) -> None:
         """Ends the service and removes its cgroups and its lease."""
         self._finalizer()
