@@ -12,15 +12,11 @@ that no function may be called.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from schemas.ids import canonical_json
 from schemas.task import Task
 from schemas.trajectory import Base, Trajectory
-from schemas.vocabulary import ArgumentState, Source, VerdictKind
-from tasks.verify.base import Judgement, Verifier, failed, last_message, passed, spec_of, unparsable
+from tasks.verify.base import Judgement, Verifier, failed, passed, spec_of, unparsable
+from tasks.verify.calling import calls_made, read_calls
 from tasks.verify.compare import equal
-from tasks.verify.worker import WorkerDied, WorkerFailed, WorkerTimeout, pool
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -55,13 +51,9 @@ class FunctionCalls(Verifier, frozen=True, kw_only=True):
     def judge(self, task: Task, completion: str, ctx: "Context") -> Judgement:
         """Reads the calls from the text and pairs them with the expected ones."""
         spec = spec_of(task, Spec)
-        try:
-            found = pool("tasks.verify.calls:parse").call(completion, self.timeout_s)
-        except WorkerTimeout:
-            return Judgement(VerdictKind.TIMEOUT, 0.0, "parser_timeout")
-        except (WorkerDied, WorkerFailed) as error:
-            # The helper works for every other answer; what ends it is this text.
-            return unparsable("parser_failed", {"detail": str(error)})
+        found = read_calls(completion, self.timeout_s)
+        if isinstance(found, Judgement):
+            return found
         if not spec.calls:
             return failed("unwanted_call", {"calls": found}) if found else passed(reason="no_call")
         if not found:
@@ -78,14 +70,7 @@ class FunctionCalls(Verifier, frozen=True, kw_only=True):
 
     def answer(self, task: Task, trajectory: Trajectory) -> str:
         """The tool calls that the agent made, in order; without any, what it said last."""
-        calls = []
-        for step in trajectory.steps:
-            if step.source is Source.AGENT and not step.copied_context:
-                for call in step.tool_calls:
-                    if call.state is not ArgumentState.PARSED or call.arguments_json is None:
-                        return call.arguments
-                    calls.append({"name": call.name, "arguments": msgspec.json.decode(call.arguments_json)})
-        return canonical_json(calls) if calls else last_message(trajectory)
+        return calls_made(trajectory)
 
     def cheats(self, task: Task) -> Mapping[str, str]:
         """Nothing (unless nothing is right), a call of nothing, and every expected function without arguments."""

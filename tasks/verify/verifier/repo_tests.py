@@ -6,6 +6,10 @@ A task's specification (JSON):
      "fail_to_pass": ["tests/test_a.py::test_x"], "pass_to_pass": ["tests/test_a.py::test_y"],
      "protected": ["data/*"]}
 
+Also, where the repository must be built first (tasks/verify/repo_build.py): "build": [["python", "make.py"]], "tools":
+binaries for it, and "lock": the hash of the environment that the task was made with; another one here is an
+infrastructure error.
+
 The answer is a unified diff. Test runner and candidate share a process here, so "passed" is a message that the
 candidate could write: the verdict's trust is `inside`. What makes that hard: every test id runs in a fresh jail,
 tests and configuration are pristine and a patch may not touch them, exactly the expected ids must pass, exit codes
@@ -26,7 +30,7 @@ from schemas.task import Task
 from schemas.trajectory import Base
 from schemas.vocabulary import Trust, VerdictKind
 from tasks.sandbox.results import Call, CallResult, Limits, RunKind
-from tasks.verify import canary, patch
+from tasks.verify import canary, patch, repo_build
 from tasks.verify.base import Judgement, infrastructure, spec_of
 from tasks.verify.execution import ExecutionVerifier
 from tasks.verify.extract import diff_text
@@ -60,12 +64,16 @@ class Spec(Base, frozen=True):
     packages: list[str] = []
     protected: list[str] = []
     timeout_s: float | None = None
+    lock: str = ""
+    build: list[list[str]] = []
+    tools: list[str] = []
 
 
 class RepoTests(ExecutionVerifier, frozen=True, kw_only=True):
     """Applies the patch and runs every expected test, each in its own jail, with canaries among them.
 
-    canaries: how many tests that must fail are mixed in. timeout_s, cpu_s, memory_mb: limits of one test.
+    canaries: how many tests that must fail are mixed in. timeout_s, cpu_s, memory_mb: limits of one test, and of each
+    step of a build.
     """
 
     canaries: int = 2
@@ -79,7 +87,8 @@ class RepoTests(ExecutionVerifier, frozen=True, kw_only=True):
 
     def environment(self, task: Task, ctx: "Context") -> str:
         """Interpreter, packages, backend and mode of the sandbox."""
-        return f"{ctx.sandbox.mode}/{ctx.sandbox.version(spec_of(task, Spec).packages)}"
+        spec = spec_of(task, Spec)
+        return f"{ctx.sandbox.mode}/{ctx.sandbox.version(spec.packages, spec.tools)}"
 
     def judge(self, task: Task, completion: str, ctx: "Context") -> Judgement:
         """Refuses patches to protected files, then runs the tests until one fails."""
@@ -87,6 +96,10 @@ class RepoTests(ExecutionVerifier, frozen=True, kw_only=True):
         expected = [*spec.fail_to_pass, *spec.pass_to_pass]
         if not spec.fail_to_pass or not spec.tests:
             raise RecordError("bad_spec", "repo_tests: tests and fail_to_pass are needed")
+        repo_build.check(spec.build)
+        wrong = repo_build.locked(ctx.sandbox, spec.packages, spec.lock)
+        if wrong is not None:
+            return infrastructure(wrong.reason, wrong.detail)
         text = diff_text(completion)
         evidence: dict[str, Any] = {"sandbox": ctx.sandbox.version(spec.packages), "expected": len(expected)}
         try:
@@ -100,13 +113,29 @@ class RepoTests(ExecutionVerifier, frozen=True, kw_only=True):
             kind = VerdictKind.FAIL if error.reason == "does_not_apply" else VerdictKind.UNPARSABLE
             return _judged(kind, error.reason, {**evidence, "detail": error.detail})
         evidence["patch_sha"] = digest(text or "")
+        whole: dict[str, str | bytes] = {**files}
+        if spec.build:
+            built = repo_build.build(
+                ctx.sandbox,
+                files,
+                spec.build,
+                self._limits(spec),
+                spec.packages,
+                spec.tools,
+                lambda path: protected(path, spec),
+            )
+            if isinstance(built, repo_build.Stopped):
+                if built.kind is VerdictKind.INFRASTRUCTURE:
+                    return infrastructure(built.reason, built.detail)
+                return _judged(built.kind, built.reason, {**evidence, "detail": built.detail})
+            whole, evidence["built"] = built, len(built)
         tests, planted = canary.plant(spec.tests, expected, spec.runner, self.canaries)
         order = list(expected)
         for each in planted:
             order.insert(secrets.randbelow(len(order) + 1), each)
         passed: list[str] = []
         for test_id in order:
-            found = self._run(spec, {**files, **tests}, test_id, ctx)
+            found = self._run(spec, {**whole, **tests}, test_id, ctx)
             if found.kind is RunKind.INFRASTRUCTURE:
                 return infrastructure(found.reason, found.detail)
             good = found.kind is RunKind.OK and found.value == "passed"
@@ -138,10 +167,18 @@ class RepoTests(ExecutionVerifier, frozen=True, kw_only=True):
                 break
         return cheats
 
-    def _run(self, spec: Spec, files: dict[str, str], test_id: str, ctx: "Context") -> CallResult:
-        limits = Limits(
-            wall_s=spec.timeout_s or self.timeout_s, cpu_s=self.cpu_s, memory_mb=self.memory_mb, output_kb=1024
+    def _limits(self, spec: Spec) -> Limits:
+        seconds = spec.timeout_s or self.timeout_s
+        return Limits(
+            wall_s=seconds,
+            total_s=max(120.0, seconds * (len(spec.build) + 1)),
+            cpu_s=self.cpu_s,
+            memory_mb=self.memory_mb,
+            output_kb=1024,
         )
+
+    def _run(self, spec: Spec, files: Mapping[str, str | bytes], test_id: str, ctx: "Context") -> CallResult:
+        limits = self._limits(spec)
         call = Call(entry="run", args=[test_id, spec.runner])
         ran = ctx.sandbox.call_functions(_driver(), [call], limits, files=files, packages=spec.packages)
         return ran.results[0]
