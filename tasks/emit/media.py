@@ -5,15 +5,14 @@ pages become text again, since that is what the agent read. Media that were neve
 """
 
 import base64
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import msgspec
 
 from schemas.trajectory import Base, Part, Step, Trajectory
-from schemas.vocabulary import PartType
 from tasks.media import UNKNOWN, ending_of, is_page
+from tasks.pages import page_of, parts_of
 from warehouse.blobs import Blobs
 
 Form = Literal["file", "data"]
@@ -37,20 +36,11 @@ class Placed(NamedTuple):
 
 def placed(trajectory: Trajectory, blobs: Blobs, form: Form) -> Placed:
     """Gives every blob its place; RecordError `blob_missing` or `blob_damaged`."""
-    if not _has_blobs(trajectory):
+    if not any(part.sha256 is not None for step in trajectory.steps for part in parts_of(step)):
         return Placed(trajectory, {})
     files: dict[str, str] = {}
     steps = tuple(_step(step, blobs, form, files) for step in trajectory.steps)
     return Placed(msgspec.structs.replace(trajectory, steps=steps), files)
-
-
-def with_pages(trajectories: Iterable[Trajectory], blobs: Blobs) -> list[Trajectory]:
-    """The trajectories with their web pages as text, other media as they are; RecordError as `placed`."""
-    return [_with_pages(each, blobs) if _has_blobs(each) else each for each in trajectories]
-
-
-def _with_pages(trajectory: Trajectory, blobs: Blobs) -> Trajectory:
-    return msgspec.structs.replace(trajectory, steps=tuple(_step(step, blobs, None, {}) for step in trajectory.steps))
 
 
 class MediaFolder:
@@ -77,15 +67,7 @@ class MediaFolder:
         return tuple(self._files[name] for name in sorted(self._files))
 
 
-def _has_blobs(trajectory: Trajectory) -> bool:
-    return any(
-        part.sha256 is not None
-        for step in trajectory.steps
-        for part in (*step.content, *(p for result in step.results for p in result.content))
-    )
-
-
-def _step(step: Step, blobs: Blobs, form: Form | None, files: dict[str, str]) -> Step:
+def _step(step: Step, blobs: Blobs, form: Form, files: dict[str, str]) -> Step:
     results = tuple(
         msgspec.structs.replace(result, content=tuple(_part(part, blobs, form, files) for part in result.content))
         for result in step.results
@@ -95,13 +77,11 @@ def _step(step: Step, blobs: Blobs, form: Form | None, files: dict[str, str]) ->
     )
 
 
-def _part(part: Part, blobs: Blobs, form: Form | None, files: dict[str, str]) -> Part:
+def _part(part: Part, blobs: Blobs, form: Form, files: dict[str, str]) -> Part:
     if part.sha256 is None:
         return part
     if is_page(part):
-        return Part(type=PartType.TEXT, text=blobs.get(part.sha256).decode(), media_type=part.media_type)
-    if form is None:
-        return part
+        return page_of(part, blobs)
     if form == "data":
         body = base64.b64encode(blobs.get(part.sha256)).decode()
         return msgspec.structs.replace(part, uri=f"data:{part.media_type or UNKNOWN};base64,{body}")

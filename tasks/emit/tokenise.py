@@ -17,6 +17,8 @@ from tasks.emit.chain import Branch, branches_of, covers
 from tasks.emit.messages import Chat, call_weights, step_weights, to_chat
 from tasks.emit.rows import RETOKENIZED, SAMPLED, Segment, TokenRow, segments_of
 from tasks.emit.tokenizer import ChatTokenizer, Encoded
+from tasks.pages import with_pages
+from warehouse.lake import Lake
 
 
 class Draft(NamedTuple):
@@ -38,10 +40,10 @@ class Tokenised(NamedTuple):
     reason: str = "ok"
 
 
-def draft(trajectory: Trajectory, labels: Sequence[StepLabel], spans: Sequence[TokenSpan]) -> Draft:
-    """The draft of one trajectory."""
+def draft(trajectory: Trajectory, labels: Sequence[StepLabel], spans: Sequence[TokenSpan], lake: Lake) -> Draft:
+    """The draft of one trajectory; its web pages are read from the lake."""
     try:
-        return Draft(trajectory, labels, spans, to_chat(trajectory))
+        return Draft(trajectory, labels, spans, to_chat(with_pages(trajectory, lake)))
     except RecordError as error:
         return Draft(trajectory, labels, spans, None, error.reason)
 

@@ -9,6 +9,7 @@ from schemas.trajectory import Trajectory, text_of
 from tasks.curate.base import KEEP, Choice, Selector
 from tasks.curate.risk import Kind, find
 from tasks.operator import Item, Unit
+from tasks.pages import with_pages
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -26,7 +27,7 @@ class DataRisk(Selector, frozen=True, kw_only=True):
     drop: kinds that are dropped: secret, email, phone, card, iban. tag: kinds that are only noted.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     bars_everywhere: ClassVar[bool] = True
     reads: ClassVar[Unit] = "trajectory"
 
@@ -36,7 +37,9 @@ class DataRisk(Selector, frozen=True, kw_only=True):
     def judge(self, trajectory: Trajectory, verdicts: Sequence[Verdict], item: Item, ctx: "Context") -> Choice:
         """By kind."""
         kinds = (*self.drop, *self.tag)
-        found = [(number, one) for number, text in _texts(trajectory) for one in find(text, kinds)]
+        found = [
+            (number, one) for number, text in _texts(with_pages(trajectory, ctx.lake)) for one in find(text, kinds)
+        ]
         if not found:
             return KEEP
         counted = Counter(f"{one.kind}: {one.detector}" for _, one in found)

@@ -71,7 +71,7 @@ class TokensExporter(Exporter, frozen=True, kw_only=True):
         ids = [item.ref for item in items]
         labels, verdicts = facts.labels_of(ctx, ids), facts.verdicts_of(ctx, ids)
         spans = ctx.lake.token_spans(ids) if self.ids == "auto" else {}
-        drafts = [draft(t, labels.get(t.id, ()), spans.get(t.id, ())) for t in ctx.lake.trajectories(ids)]
+        drafts = [draft(t, labels.get(t.id, ()), spans.get(t.id, ()), ctx.lake) for t in ctx.lake.trajectories(ids)]
         made = tokenise(drafts, self.load(ctx), sampled=self.ids == "auto")
         for item, each, tokenised in zip(items, drafts, made, strict=True):
             yield self._made(item, each, tokenised, facts.reward_of(verdicts.get(item.ref, ())))

@@ -20,6 +20,7 @@ from tasks.emit.base import Exporter, Made
 from tasks.emit.messages import json_text, step_weights, to_chat
 from tasks.emit.shards import JSON_TEXT
 from tasks.operator import Item
+from tasks.pages import with_pages
 
 _SCHEMA = pa.schema(
     [
@@ -56,9 +57,11 @@ class TrlSft(Exporter, frozen=True, kw_only=True):
         verdicts = facts.verdicts_of(ctx, ids)
         for item, trajectory in zip(items, ctx.lake.trajectories(ids), strict=True):
             reward = facts.reward_of(verdicts.get(item.ref, ()))
-            yield self._row(item, trajectory, labels.get(item.ref, ()), reward)
+            yield self._row(item, trajectory, labels.get(item.ref, ()), reward, ctx)
 
-    def _row(self, item: Item, trajectory: Trajectory, labels: Sequence[StepLabel], reward: float | None) -> Made:
+    def _row(
+        self, item: Item, trajectory: Trajectory, labels: Sequence[StepLabel], reward: float | None, ctx: Context
+    ) -> Made:
         weights = step_weights(trajectory, labels)
         if not any(weight > 0 for weight in weights.values()):
             return Made(item, reason="zero_mask")
@@ -66,7 +69,7 @@ class TrlSft(Exporter, frozen=True, kw_only=True):
         if partial and self.partial == "drop":
             return Made(item, reason="partial_mask")
         try:
-            chat = to_chat(trajectory)
+            chat = to_chat(with_pages(trajectory, ctx.lake))
         except RecordError as error:
             return Made(item, reason=error.reason)
         row: dict[str, Any] = {

@@ -170,3 +170,24 @@ def test_token_ids_and_log_probabilities_come_back_from_atif(lake: Any, store: A
     held = [(s.step, s.prompt_token_ids, s.completion_token_ids, s.completion_logprobs) for s in again]
     wanted = [(s.step, s.prompt_token_ids, s.completion_token_ids, s.completion_logprobs) for s in spans[:3]]
     assert held == [*wanted[:2], (*wanted[2][:3], None)]
+
+
+@pytest.mark.parametrize("use", ["trl_sft", "data_risk"])
+def test_a_page_is_read_by_trainers_and_by_the_search_for_secrets(
+    use: str, lake: Any, store: Any, run_entry: Any, given: Any
+) -> None:
+    page = media(PartType.FILE, b"<p>pay with 4111 1111 1111 1111</p>", "text/html", lake)
+    row = given.trajectory(
+        given.say(Source.USER, "Open it."),
+        Step(source=Source.ENVIRONMENT, content=(page,)),
+        given.say(Source.AGENT, "Done."),
+    )
+    store(trajectories=[row])
+    if use == "trl_sft":
+        folder = emit(run_entry, use, [row])
+        [made] = load_dataset(str(folder), split="train", cache_dir=str(folder.parent / "cache"))
+        assert made["messages"][1]["content"] == "<p>pay with 4111 1111 1111 1111</p>"
+        return
+    ran = run_entry(Stage.CURATE, {"use": use}, WorkingSet(trajectories=(row.id,)))
+    reasons = ran.ctx.lake.sql("select reason, evidence_json from decisions where stage = 'curate'").to_pylist()
+    assert [(each["reason"], json.loads(each["evidence_json"])["step"]) for each in reasons] == [("card", 1)]
