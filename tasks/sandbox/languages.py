@@ -12,6 +12,7 @@ import re
 from schemas.errors import UserError
 from schemas.trajectory import Base
 from tasks.sandbox import tools
+from tasks.sandbox.folders import INSIDE
 from tasks.sandbox.protocol import FOLDER
 from tasks.sandbox.results import Limits
 
@@ -102,12 +103,19 @@ def language(name: str) -> Command:
     return found
 
 
-def environment() -> dict[str, str]:
-    """The whole environment of such a program."""
-    return {
+def environment(*, packages: bool = False) -> dict[str, str]:
+    """The whole environment of such a program; packages: Python inside may import the declared ones."""
+    found = {
         "PATH": tools.INSIDE,
         "HOME": FOLDER,
         "LANG": "C.UTF-8",
         "LD_LIBRARY_PATH": f"{tools.LIBRARIES}:/opt/python/lib",
         "TMPDIR": "/tmp",  # noqa: S108 - the jail's own
+        "PYTHONDONTWRITEBYTECODE": "1",
     }
+    if packages:
+        found["PYTHONPATH"] = INSIDE
+        found["LD_LIBRARY_PATH"] += f":{INSIDE}/.libs"
+        # A pool of threads for each core would use up the limits before anything is computed.
+        found |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    return found

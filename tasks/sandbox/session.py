@@ -38,7 +38,7 @@ class Session:
     def __init__(self, box: Backend, limits: Limits, needs: Needs) -> None:
         if box.engine.unsafe:
             raise Unavailable("sandbox", "a session needs a jail: without one nothing would bound what it leaves")
-        self._box, self._limits = box, limits
+        self._box, self._limits, self._needs = box, limits, needs
         self._until = time.monotonic() + limits.total_s
         self._held = ExitStack()
         self._over = ""
@@ -92,22 +92,41 @@ class Session:
     ) -> RunResult:
         """Runs a program of another language; its binaries must be among the session's tools."""
         python = self._box.python.python
-        program = Program(argv=command.line(python, self._limits), env=environment())
+        program = Program(argv=command.line(python, self._limits), env=environment(packages=bool(self._needs.packages)))
         written = {**(files or {}), command.file: code.encode("utf-8", "backslashreplace")}
         return full_heap(self._run(program, stdin, written, keep=keep))
+
+    def run_command(
+        self,
+        argv: tuple[str, ...],
+        *,
+        stdin: str | bytes = "",
+        files: Mapping[str, str | bytes] | None = None,
+        keep: bool = False,
+    ) -> RunResult:
+        """Runs a command line in the working folder; its first word is "python" or one of the session's tools."""
+        command = Command(argv=argv, tools=self._needs.tools)
+        line = command.line(self._box.python.python, self._limits)
+        program = Program(argv=line, env=environment(packages=bool(self._needs.packages)))
+        return full_heap(self._run(program, stdin, files, keep=keep))
+
+    def files(self) -> dict[str, bytes]:
+        """The regular files of the working folder, by path; names that are no UTF-8 are left out.
+
+        RecordError `snapshot_too_large` above limits.disk_mb.
+        """
+        return {
+            name: each.content
+            for each in self._folder().entries
+            if each.kind == "f" and (name := each.name.decode("utf-8", "ignore")).encode() == each.name
+        }
 
     def snapshot(self) -> str:
         """Keeps the working folder's files, folders and links; gives the id, a hash of all of it.
 
         RecordError `snapshot_too_large` above limits.disk_mb.
         """
-        ended = self._ask(pack({"mode": "snapshot", "most": self._limits.disk_mb << 20}), _PATIENCE_S)
-        self._check(ended)
-        try:
-            found = snapshots.read(ended.frames[:-1])
-        except Forged as error:
-            raise self._end(f"forged: {error}") from error
-        return snapshots.save(state_dir(), found)
+        return snapshots.save(state_dir(), self._folder())
 
     def restore(self, snapshot_id: str) -> None:
         """Makes the working folder what it was; UserError for an id that is not kept here."""
@@ -118,6 +137,14 @@ class Session:
         self._check(ended)
         if ended.frames != [_END]:
             raise self._end(f"not restored: {ended.frames[0][1][:300]!r}")
+
+    def _folder(self) -> snapshots.Snapshot:
+        ended = self._ask(pack({"mode": "snapshot", "most": self._limits.disk_mb << 20}), _PATIENCE_S)
+        self._check(ended)
+        try:
+            return snapshots.read(ended.frames[:-1])
+        except Forged as error:
+            raise self._end(f"forged: {error}") from error
 
     def _run(
         self, program: Program, stdin: str | bytes, files: Mapping[str, str | bytes] | None, *, keep: bool

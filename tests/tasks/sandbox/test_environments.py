@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import Unavailable, UserError
+from schemas.vocabulary import VerdictKind
 from tasks.sandbox import environments, state
 from tasks.sandbox.results import RunKind
 from tasks.sandbox.sandbox import Sandbox
+from tasks.verify.repo_build import locked
 
 
 def wheel(folder: Path, name: str, version: str, files: dict[str, str], needs: tuple[str, ...] = ()) -> None:
@@ -79,6 +81,9 @@ def test_a_built_environment_is_what_the_jail_imports(wheels: Path, own: Path) -
         ran = box.run_python(CODE, packages=PINS)
         assert (ran.kind, ran.stdout) == (RunKind.OK, "flour of rye\n"), ran
         assert lock.lock == box.lock(PINS) and lock.lock in box.version(PINS)
+        assert locked(box, PINS, lock.lock) is None and locked(box, PINS, "") is None
+        wrong = locked(box, PINS, "0" * 32)
+        assert wrong is not None and (wrong.kind, wrong.reason) == (VerdictKind.INFRASTRUCTURE, "lock_changed")
         # Another pin is another environment; the first stays as it was.
         other = ("flour==1.0", "Grain==2.0")
         environments.build(own, other)
@@ -114,6 +119,8 @@ def test_a_changed_file_is_noticed_before_anything_runs(wheels: Path, own: Path)
     try:
         with pytest.raises(Unavailable, match="lock_changed"):
             box.run_python(CODE, packages=PINS)
+        wrong = locked(box, PINS, lock.lock)
+        assert wrong is not None and wrong.reason == "lock_changed"
     finally:
         box.close()
     with pytest.raises(Unavailable, match="lock_changed"):
