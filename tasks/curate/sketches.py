@@ -12,7 +12,8 @@ from schemas.trajectory import Trajectory
 from tasks.curate.features import Signed, in_chunks, signatures
 from tasks.curate.similarity.greedy import EXACT, Features
 from tasks.curate.similarity.record import RECORD, records
-from tasks.curate.similarity.shingles import ShingleSets, joined, shingle_sets_of
+from tasks.curate.similarity.shingles import ShingleSets, joined, profile, shingle_sets_of
+from tasks.curate.similarity.text import pack
 from tasks.curate.standing import Standing, codes
 from tasks.curate.view import View, prompt_text, view_text
 
@@ -61,6 +62,32 @@ def shingles(lake: "Lake", refs: Sequence[str], view: View, window: int) -> Shin
         shingle_sets_of([view_text(trajectory, view) for trajectory in trajectories], window)
         for _, trajectories in in_chunks(lake, refs)
     )
+
+
+class Template(NamedTuple):
+    """What tells instances of one template apart: equal `text`, other `values` (of the text, or of the prompt)."""
+
+    text: int
+    values: int
+    prompt: int
+    prompt_values: int
+
+    def instance_beside(self, other: "Template") -> bool:
+        """Whether both are instances of one template with different values."""
+        if self.text == other.text and self.values != other.values:
+            return True
+        return self.prompt == other.prompt and self.prompt_values != other.prompt_values
+
+
+def templates(lake: "Lake", refs: Sequence[str], view: View) -> list[Template]:
+    """The template and values of trajectories, read again."""
+    found = []
+    for _, trajectories in in_chunks(lake, refs):
+        texts = profile(pack([view_text(trajectory, view) for trajectory in trajectories]), 1)
+        asked = profile(pack([prompt_text(trajectory) for trajectory in trajectories]), 1)
+        columns = (texts.template, texts.values, asked.template, asked.values)
+        found += [Template(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+    return found
 
 
 def _prompt_key(prompt: "np.uint64 | int") -> str:

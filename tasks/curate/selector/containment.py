@@ -28,7 +28,7 @@ class Containment(SetSelector, frozen=True, kw_only=True):
     threshold: least share of a text's distinct shingles that stand in the longer one (true, not estimated).
     window: words in a shingle. view: what is compared: whole (prompt and actions), actions, answer, prompt.
     min_shingles: texts with fewer are kept and not compared; a short phrase stands in many texts.
-    same_task, across_tasks: as in `near_duplicate`.
+    same_task, across_tasks, templates: as in `near_duplicate`.
     verdicts: `respect` keeps a passed text that stands in one that did not pass; `ignore` does not look.
     """
 
@@ -38,6 +38,7 @@ class Containment(SetSelector, frozen=True, kw_only=True):
     min_shingles: Annotated[int, Meta(ge=1)] = 20
     same_task: SameTask = "spare_teachers"
     across_tasks: bool = True
+    templates: Literal["spare", "compare"] = "spare"
     verdicts: Literal["respect", "ignore"] = "respect"
 
     @property
@@ -52,7 +53,7 @@ class Containment(SetSelector, frozen=True, kw_only=True):
         from tasks.curate.features import raw_signatures, stacked
         from tasks.curate.similarity.contain import RATE, candidates
         from tasks.curate.similarity.shingles import ShingleSets
-        from tasks.curate.sketches import shingles
+        from tasks.curate.sketches import shingles, templates
 
         kind = f"sampled/1/{self.view}/{self.window}/{RATE}"
         found = raw_signatures(ctx.lake, refs, kind, self._sign)
@@ -75,6 +76,9 @@ class Containment(SetSelector, frozen=True, kw_only=True):
         wanted = sorted({*outers, *(outer for many in outers.values() for outer in many)})
         sets = shingles(ctx.lake, [refs[number] for number in wanted], self.view, self.window)
         of = {number: sets.values[sets.offsets[at] : sets.offsets[at + 1]] for at, number in enumerate(wanted)}
+        spared = self.templates == "spare"
+        told_apart = templates(ctx.lake, [refs[number] for number in wanted], self.view) if spared else []
+        of_template = dict(zip(wanted, told_apart, strict=False))
         choices: list[Choice] = [KEEP] * len(refs)
         # The longest first: whatever holds a text is decided before it.
         for number in sorted(outers, key=lambda one: (-sizes[one], refs[one])):
@@ -83,6 +87,8 @@ class Containment(SetSelector, frozen=True, kw_only=True):
                 if not choices[outer].keep or self._apart(
                     known[number], known[outer], task[number] == task[outer] >= 0
                 ):
+                    continue
+                if spared and of_template[number].instance_beside(of_template[outer]):
                     continue
                 shares.append((_share(of[number], of[outer]), outer))
             share, outer = max(shares, key=lambda pair: (pair[0], -sizes[pair[1]], refs[pair[1]]), default=(0.0, -1))
