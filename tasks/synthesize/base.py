@@ -83,7 +83,8 @@ class Synthesizer(Operator, frozen=True, kw_only=True):
                 pending.append(Pending(item_id=item.id, reason=proof.reason))
             elif proof.ok:
                 tasks.append(task)
-                outcomes.append(keep(item, evidence=known, outputs=(task.id,)))
+                limits = {key: proof.evidence[key] for key in ("gold_s", "limit_s") if key in proof.evidence}
+                outcomes.append(keep(item, evidence={**known, **limits}, outputs=(task.id,)))
             else:
                 outcomes.append(drop(item, f"unproven:{proof.reason}", evidence={**known, "proof": proof.evidence}))
         return Result(

@@ -17,6 +17,7 @@ from schemas.task import Task
 from schemas.trajectory import Base
 from schemas.vocabulary import Trust, VerdictKind
 from tasks.verify.base import Judgement, Verifier, disputed
+from tasks.verify.pace import pace_of, stretched
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _KEY_VERSION = 1
 _LASTING = frozenset({VerdictKind.PASS, VerdictKind.FAIL})
 # Codes of runs that were ended or never begun, by whom cannot always be told.
-_ENDED = ("exited", "killed", "skipped", "start")
+_ENDED = ("exited", "killed", "skipped", "start", "processes", "files")
 
 _log = logging.getLogger("gristmill.verify")
 
@@ -45,13 +46,18 @@ class ExecutionVerifier(Verifier, frozen=True, kw_only=True):
 
     repeats: how often a candidate is judged, each time with another hash seed; judgements that differ make the verdict
     `disputed`, which is no reward (reward denoising).
+    headroom: a candidate that ran out of time is judged again with limits of so many times what the task's gold
+    solution takes on this machine, where that is more than the limits are; 0: never.
     """
 
     repeats: int = 1
+    headroom: float = 10.0
 
     def __post_init__(self) -> None:
         if self.repeats < 1:
             raise ValueError("repeats must be at least 1")
+        if not 0.0 <= self.headroom <= 1000.0:
+            raise ValueError("headroom must lie between 0 and 1000")
 
     def subject(self, task: Task, completion: str) -> str | None:
         """What would be executed, as text; None where nothing would."""
@@ -96,8 +102,15 @@ class ExecutionVerifier(Verifier, frozen=True, kw_only=True):
             ctx.judgements.forget(key)
 
     def anew(self, task: Task, completion: str, ctx: "Context") -> Judgement:
-        """One judgement, or `repeats` of them that must agree."""
+        """One judgement, or `repeats` of them that must agree; time limits follow the gold solution's pace."""
         first = self.judge(task, completion, ctx)
+        if first.kind is VerdictKind.TIMEOUT and self.headroom and task.gold is not None:
+            pace = pace_of(self, task, ctx)
+            if pace.scale <= 1.0:
+                return first._replace(evidence={**first.evidence, **pace.told()})
+            slower, same = stretched(self, task, pace.scale)
+            found = slower.judge(same, completion, ctx)
+            return found._replace(evidence={**found.evidence, **pace.told()})
         seen = [first]
         while len(seen) < self.repeats and first.kind is not VerdictKind.UNPARSABLE:
             seen.append(self.rejudge(task, completion, ctx, len(seen)))

@@ -50,6 +50,12 @@ _PROTECTED = (
     *("pytest.ini", "tox.ini", "setup.cfg", "setup.py", "pyproject.toml", "noxfile.py"),
     *("sitecustomize.py", "usercustomize.py", "*.pth", "*.pyc", "*.so", ".*", "*/.*"),
 )
+# Every function of the module does nothing.
+_STUB = """
+for _name, _value in list(globals().items()):
+    if callable(_value) and getattr(_value, "__module__", "") == __name__:
+        globals()[_name] = lambda *args, **kwargs: None
+"""
 _RUNNERS = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "py")
 
 
@@ -164,6 +170,7 @@ class RepoTests(ExecutionVerifier, frozen=True, kw_only=True):
         for path, content in spec.files.items():
             if path.endswith(".py") and content and not protected(path, spec):
                 cheats["exit"] = _first_line(path, content, "__import__('os')._exit(0)")
+                cheats["stub"] = _last_lines(path, content, _STUB)
                 break
         return cheats
 
@@ -204,6 +211,15 @@ def _driver() -> str:
 
 def _judged(kind: VerdictKind, reason: str, evidence: Mapping[str, Any]) -> Judgement:
     return Judgement(kind, 1.0 if kind is VerdictKind.PASS else 0.0, reason, evidence, Trust.INSIDE)
+
+
+def _last_lines(path: str, content: str, lines: str) -> str:
+    body = content.splitlines()
+    added = "".join(f"+{line}\n" for line in lines.splitlines())
+    count = len(lines.splitlines())
+    end = "" if content.endswith("\n") else "\\ No newline at end of file\n"
+    head = f"@@ -{len(body)} +{len(body)},{count + 1} @@\n"
+    return f"```diff\n--- a/{path}\n+++ b/{path}\n{head} {body[-1]}\n{end}{added}```"
 
 
 def _new_file(path: str, line: str) -> str:

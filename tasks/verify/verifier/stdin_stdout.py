@@ -123,17 +123,19 @@ class StdinStdout(ExecutionVerifier, frozen=True, kw_only=True):
         }
         if command is not None:
             evidence["program"] = " ".join(command.argv)
+        slowest = 0.0
         for index, test in enumerate(spec.tests):
             ran = _run(spec, command, code, test.stdin, limits, ctx)
             if ran.kind is RunKind.INFRASTRUCTURE:
                 return infrastructure(ran.reason, ran.detail)
+            slowest = max(slowest, ran.duration_s)
             right = ran.kind is RunKind.OK and same_output(spec, test.expected, ran.stdout)
             if not right:
                 kind = _KINDS.get(ran.kind, VerdictKind.FAIL)
                 reason = "wrong_output" if ran.kind is RunKind.OK else ran.reason
                 seen = {"passed": index, "test": index, "output": ran.stdout[-300:], "errors": ran.stderr[-500:]}
                 return Judgement(kind, 0.0, reason, {**evidence, **seen})
-        return passed({**evidence, "passed": len(spec.tests)})
+        return passed({**evidence, "passed": len(spec.tests), "slowest_s": round(slowest, 3)})
 
 
 def _command(spec: Spec) -> Command | None:

@@ -81,8 +81,9 @@ def judged(ctx: Context, answer: str, **changes: Any) -> tuple[str, str]:
 )
 def test_the_final_state_decides(bare: Context, answer: str, kind: str, reason: str) -> None:
     found = judged(bare, answer)
-    # On a busy machine the wall clock may be first.
-    assert found == (kind, reason) or (kind, found) == ("timeout", ("timeout", "timeout"))
+    assert found[0] == kind
+    # Which clock is first depends on how busy the machine is.
+    assert found[1] == reason or kind == "timeout"
 
 
 def test_gold_calls_lead_to_the_state(bare: Context) -> None:
