@@ -9,6 +9,9 @@ All three run the same candidate (a small function with 20 tests, results return
 CPU time of this process and its children (getrusage), one at a time, median of the runs; the ratio is the figure
 that holds from machine to machine.
 
+Besides, the wall-clock time of one candidate with one test, with a jail prepared ahead and without (50 ms apart, so
+that there is time to prepare one).
+
     python benchmarks/verify.py [--json] [--runs N] [--candidates N]
 """
 
@@ -79,6 +82,24 @@ def ours(candidates: int) -> tuple[Callable[[], int], Callable[[], None], str]:
     return work, box.close, box.mode
 
 
+def latency(warm: int, rounds: int = 20) -> float:
+    """Milliseconds from the call to its result, median."""
+    from tasks.sandbox.results import Call
+    from tasks.sandbox.sandbox import Sandbox
+
+    box = Sandbox.start(1, warm=warm)
+    took = []
+    try:
+        for _ in range(rounds):
+            time.sleep(0.05)
+            started = time.perf_counter()
+            box.call_functions(CODE, [Call(entry="run_length", args=["aab"])])
+            took.append(time.perf_counter() - started)
+    finally:
+        box.close()
+    return statistics.median(took) * 1000
+
+
 def per_test(prefix: list[str]) -> Callable[[], int]:
     """One process per test, behind `prefix`."""
     python = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
@@ -123,6 +144,7 @@ def main() -> None:
                 figures[name].append(measure(way))
     finally:
         close()
+    waits = {name: round(latency(warm), 1) for name, warm in (("prepared", 1), ("cold", 0))}
     median = {name: statistics.median(each) for name, each in figures.items()}
     figure = median.pop("gristmill")
     report = {
@@ -131,6 +153,7 @@ def main() -> None:
         "peers": {name: round(each, 1) for name, each in median.items()},
         "ratio": {name: round(figure / each, 2) for name, each in median.items()},
         "mode": mode,
+        "latency_ms": waits,
         "runs": options.runs,
         "seconds": round(time.monotonic() - started, 1),
         "cores": len(os.sched_getaffinity(0)),
@@ -139,6 +162,7 @@ def main() -> None:
         print(json.dumps(report))
         return
     print(f"{report['figure']} {report['unit']}, mode {mode}")
+    print(f"  one candidate: {waits['prepared']} ms in a prepared jail, {waits['cold']} ms in one started for it")
     for name, each in median.items():
         print(f"  {name}: {each:.1f} tests/s, ours is {figure / each:.1f} times that")
 

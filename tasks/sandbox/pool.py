@@ -51,7 +51,16 @@ class Pool:
         with self._lock:
             if self._closed:
                 return
-            if len(self._waiting) >= self._size and not self._discard_other(shape):
+            other = None
+            if len(self._waiting) >= self._size:
+                other = next((each for each in self._waiting if each.shape != shape and each.done.is_set()), None)
+                if other is None:
+                    return
+                self._waiting.remove(other)
+        if other is not None:
+            self._end(other)
+        with self._lock:
+            if self._closed or len(self._waiting) >= self._size:
                 return
             try:
                 slot = self._slots.get_nowait()
@@ -135,15 +144,6 @@ class Pool:
             self._waiting = [entry for entry in self._waiting if entry not in old]
         for entry in old:
             self._end(entry)
-
-    def _discard_other(self, shape: Shape) -> bool:
-        """Makes room by ending a ready jail of another shape; called with the lock held."""
-        other = next((entry for entry in self._waiting if entry.shape != shape and entry.done.is_set()), None)
-        if other is None:
-            return False
-        self._waiting.remove(other)
-        self._end(other)
-        return True
 
     def _end(self, entry: _Entry) -> None:
         if entry.jail is not None:

@@ -41,12 +41,12 @@ class Sandbox:
         """Starts the service and tries it once.
 
         slots: jails at a time, default one per core; watchdog: do without cgroups even where there are some; warm:
-        how many jails are prepared ahead, default one per slot. Unavailable where code cannot be contained, unless
+        how many jails are prepared ahead, default one for two slots. Unavailable where code cannot be contained, unless
         GRISTMILL_UNSAFE_NO_SANDBOX=1 is set.
         """
         slots = slots or len(os.sched_getaffinity(0))
         try:
-            return cls(Backend.contained(slots, watchdog=watchdog, warm=slots if warm is None else warm))
+            return cls(Backend.contained(slots, watchdog=watchdog, warm=(slots + 1) // 2 if warm is None else warm))
         except Unavailable as error:
             if os.environ.get(UNSAFE) == "1":
                 return cls(Backend.open(slots))

@@ -113,6 +113,36 @@ def _held(state: Path, pid: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("mode", ["kernel", "watchdog"])
+def test_sigkill_with_jails_that_wait_and_a_session(mode: str, tmp_path: Path) -> None:
+    """The worker dies with jails prepared ahead, with an open session, and with what runs on in it."""
+    from tasks.sandbox.state import state_dir
+
+    script = tmp_path / "worker.py"
+    script.write_text(
+        "import sys, time\nsys.path.insert(0, sys.argv[1])\nfrom tasks.sandbox.sandbox import Sandbox\n"
+        "from tasks.sandbox.results import Limits\n"
+        "box = Sandbox.start(3, watchdog=sys.argv[2] == 'watchdog', warm=3)\n"
+        "jail = box.session()\n"
+        "jail.run_python('import os, time\\nif os.fork() == 0: time.sleep(600)', keep=True)\n"
+        "for size in (8, 9, 10): box._box._pool.want(box._box.shape(Limits(disk_mb=size), __import__("
+        "'tasks.sandbox.shape', fromlist=['x']).Needs()))\n"
+        "time.sleep(1)\nprint('ready', flush=True)\ntime.sleep(600)\n"
+    )
+    worker = subprocess.Popen([sys.executable, str(script), str(ROOT), mode], stdout=subprocess.PIPE)
+    assert worker.stdout is not None and worker.stdout.readline() == b"ready\n"
+    jails = psutil.Process(worker.pid).children(recursive=True)
+    # Three that wait (bwrap and its runner each), the session's and the program in it.
+    assert len(jails) >= 9, jails
+    (lease,) = _held(state_dir(), worker.pid)
+    os.kill(worker.pid, signal.SIGKILL)
+    worker.wait()
+    assert not wait_for_none(lambda: [each for each in jails if each.is_running() and each.status() != "zombie"])
+    Sandbox.start(1).close()
+    assert not _held(state_dir(), worker.pid)
+    assert not [path for path in lease["cgroups"] if Path(path).exists()]
+
+
+@pytest.mark.parametrize("mode", ["kernel", "watchdog"])
 def test_sigkill_of_the_worker_leaves_nothing(
     mode: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
