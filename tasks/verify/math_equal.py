@@ -13,8 +13,12 @@ _NUMBER = re.compile(r"[-+]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d{1,3})?(?:/\
 _OPTION = re.compile(r"\(?([A-Z])\)?\.?")
 _INTERVAL = re.compile(r"([\[(])([^,\[\]()]+),([^,\[\]()]+)([\])])")
 _WRAPPING = re.compile(r"^\$+|\$+$|^\\[(\[]|\\[)\]]$")
-# 2^100000 alone keeps sympy busy for seconds.
-_POWER = re.compile(r"(?:\^|\*\*)\s*\{?\s*[-+]?(\d{4,})|(?:\^|\*\*)\s*\{?\s*\d+\s*\}?\s*(?:\^|\*\*)")
+# 3\frac{1}{2} and 3 1/2 are three and a half, never 31/2.
+_MIXED = re.compile(r"([-+]?)(\d+)\s*(?:\\[dt]?frac\s*\{(\d+)\}\s*\{(\d+)\}|\s(\d+)/(\d+))")
+# 2^100000 alone keeps sympy busy for seconds, and a tower of small numbers for ever.
+_POWER = re.compile(r"(?:\^|\*\*)\s*\{?\s*[-+]?\d{4,}")
+_TOWER = re.compile(r"(?:\^|\*\*)\s*[{(]?\s*[-+]?(\d+)\s*(?:\^|\*\*)\s*[{(]?\s*[-+]?(\d+)(\s*[})]*\s*(?:\^|\*\*))?")
+_MOST_POWER = 9_999
 
 
 def same(request: dict[str, str]) -> dict[str, bool | str]:
@@ -31,7 +35,7 @@ def same(request: dict[str, str]) -> dict[str, bool | str]:
         found = test(gold, answer)
         if found is not None:
             return {"same": found, "how": how}
-    if _POWER.search(answer):
+    if _huge(answer) or _huge(gold):
         return {"same": False, "how": "huge_power"}
     from math_verify import parse, verify  # type: ignore[import-untyped]
 
@@ -40,6 +44,16 @@ def same(request: dict[str, str]) -> dict[str, bool | str]:
         return {"same": False, "how": "unparsed"}
     # Strict: x = 1 is not 1 < x, a set no interval; the gold comes first.
     return {"same": bool(verify(left, right, strict=True, timeout_seconds=None)), "how": "math_verify"}
+
+
+def _huge(text: str) -> bool:
+    """Whether working the text out could take for ever."""
+    if _POWER.search(text):
+        return True
+    for low, high, higher in _TOWER.findall(text):
+        if higher or (int(low) > 1 and (int(high) > 13 or int(low) ** int(high) > _MOST_POWER)):
+            return True
+    return False
 
 
 def _plain(text: str) -> str:
@@ -54,6 +68,13 @@ def _plain(text: str) -> str:
 
 def _number(text: str) -> tuple[Fraction, Fraction] | None:
     """The exact value, and how much a decimal may be off (half of its last digit; 0 for exact forms)."""
+    mixed = _MIXED.fullmatch(text.strip())
+    if mixed and len(text) <= 80:
+        over, below = int(mixed[3] or mixed[5]), int(mixed[4] or mixed[6])
+        if not below:
+            return None
+        size = int(mixed[2]) + Fraction(over, below)
+        return -size if mixed[1] == "-" else size, Fraction(0)
     text = _FRACTION.sub(lambda found: f"{found[1] or found[3]}/{found[2] or found[4]}", text).replace(" ", "")
     text = re.sub(r"(?<=\d),(?=\d{3}(?:\D|$))", "", text)
     if len(text) > 80 or not _NUMBER.fullmatch(text):

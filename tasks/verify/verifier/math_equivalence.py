@@ -5,7 +5,7 @@ A task's specification (JSON): {"answer": "\\\\frac{1}{2}"} or {"answers": ["1/2
 
 from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from schemas.errors import MissingExtra, RecordError
 from schemas.task import Task
@@ -33,6 +33,8 @@ class MathEquivalence(Verifier, frozen=True, kw_only=True):
 
     timeout_s: for one comparison.
     """
+
+    version: ClassVar[int] = 2
 
     timeout_s: float = 10.0
 
