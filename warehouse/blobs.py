@@ -149,7 +149,8 @@ class Blobs:
         place = self._lake.where.base + key_of(sha256)
         con = self._lake.cursor()
         try:
-            found = con.execute("SELECT count(*) FROM glob(?)", [place]).fetchone()
+            # A path without a wildcard is taken for there without a look.
+            found = con.execute("SELECT count(*) FROM glob(?)", [f"{place}*"]).fetchone()
             if not (found and found[0]):
                 con.execute(f"COPY (SELECT ?::BLOB) TO {quoted(place)} (FORMAT BLOB)", [data])
         finally:

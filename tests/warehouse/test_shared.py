@@ -15,12 +15,16 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from schemas.errors import Unavailable, UserError
+from schemas.errors import RecordError, Unavailable, UserError
 from schemas.ids import digest
+from schemas.trajectory import Part, Step, Trajectory
+from schemas.vocabulary import PartType, Source
 from tests.warehouse.filled import STAMP, fill, make_tasks, make_trajectories
 from warehouse.address import resolve
+from warehouse.blobs import Blobs
 from warehouse.checkpoint import checkpoint, latest
 from warehouse.counts import check_counts
 from warehouse.lake import Lake
@@ -260,6 +264,12 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     running.stop()
 
 
+def looks_at(sha256: str) -> Trajectory:
+    [row] = make_trajectories(1, 1000)
+    image = Part(type=PartType.IMAGE, sha256=sha256, media_type="image/png")
+    return msgspec.structs.replace(row, steps=(Step(source=Source.USER, content=(image,)), *row.steps))
+
+
 def test_a_lake_in_an_object_store(server: int, store: str, address: str, tmp_path: Path) -> None:
     file = tmp_path / "lake.toml"
     file.write_text(
@@ -271,6 +281,13 @@ def test_a_lake_in_an_object_store(server: int, store: str, address: str, tmp_pa
         assert lake.trajectories(ids) == make_trajectories(20)
         assert lake.append(STAMP, {"tasks": make_tasks(25)}) == {"tasks": 5}
         assert maintain(lake).merged_files > 0
+        blobs, data = Blobs(lake), os.urandom(6_000_000)
+        sha256 = blobs.put(data)
+        assert blobs.put(data) == sha256 and blobs.get(sha256) == data and blobs.stored() == {sha256}
+        assert any(sha256 in trouble for trouble in examine(lake)), "no row names it"
+        with pytest.raises(RecordError, match="blob_missing"):
+            blobs.get("0" * 64)
+        lake.append(STAMP, {"trajectories": [looks_at(sha256)]})
         assert checkpoint(lake).startswith("s3://grist/lake/_checkpoint/")
         state = latest(lake)
         assert state is not None
