@@ -3,8 +3,6 @@
 Scores are kept whole; the outcome is that of the first scorer: C and I are success and failure, numbers a score.
 """
 
-import io
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from tasks.normalize.base import Importer, Reading
 from tasks.normalize.decoder.found import compact
 from tasks.normalize.draft import Draft
 from tasks.normalize.known import lose_unknown
+from tasks.normalize.source.archive import opened
 from tasks.normalize.strict import Record, decode
 from tasks.normalize.transcript import a_dict, a_list, an_object, transcript
 from tasks.normalize.usage import number
@@ -37,15 +36,10 @@ class InspectLog(Importer, frozen=True, kw_only=True):
         """The log; of an archive its header and the samples in it."""
         if not raw.startswith(b"PK"):
             return decode(raw)
-        try:
-            with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-                if sum(entry.file_size for entry in archive.infolist()) > _UNPACKED:
-                    raise RecordError("too_long", f"the archive unpacks to more than {_UNPACKED} bytes")
-                names = sorted(name for name in archive.namelist() if name.startswith("samples/"))
-                samples = [decode(archive.read(name)).value for name in names]
-                header = decode(archive.read("header.json")).value if "header.json" in archive.namelist() else {}
-        except (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError, ValueError) as error:
-            raise RecordError("bad_archive", str(error)) from None
+        with opened(raw, _UNPACKED) as archive:
+            names = sorted(name for name in archive.names if name.startswith("samples/"))
+            samples = [decode(archive.read(name)).value for name in names]
+            header = decode(archive.read("header.json")).value if "header.json" in archive.names else {}
         return Record({**(a_dict(header)), "samples": samples})
 
     def read(self, record: Any) -> Sequence[Reading]:
