@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.vocabulary import VerdictKind
+from schemas.vocabulary import NO_JUDGEMENT, VerdictKind
 from warehouse.lake import Lake
 
 KeepPolicy = Literal["best_verdict", "shortest", "longest", "first", "newest"]
@@ -46,6 +46,8 @@ def standings(lake: Lake, refs: Sequence[str], policy: KeepPolicy | None = None)
     reward: dict[str, float] = {}
     for row in _verdicts(lake, refs):
         ref = row["trajectory_id"]
+        if row["kind"] in NO_JUDGEMENT:
+            continue
         good = row["kind"] == VerdictKind.PASS.value
         passed[ref] = max(passed.get(ref, -1), 1 if good else -1)
         reward[ref] = max(reward.get(ref, 0.0), row["reward"] or 0.0)

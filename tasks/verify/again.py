@@ -28,9 +28,9 @@ from warehouse.lake import Lake, Stamp
 OPERATOR = "verify_again"
 
 # agree, disagree; the others were not compared: the surroundings failed, the verdict is a model's opinion (asking
-# again would give the recorded answer), its task or specification cannot be used, or the verifier that gave it is of
-# another version or its recipe is not in the lake.
-How = Literal["agree", "disagree", "unavailable", "model", "unusable", "other_version"]
+# again would give the recorded answer), the judgements disagreed already when they were made, its task or specification
+# cannot be used, or the verifier that gave it is of another version or its recipe is not in the lake.
+How = Literal["agree", "disagree", "unavailable", "model", "disputed", "unusable", "other_version"]
 
 
 class Check(Base, frozen=True, kw_only=True):
@@ -147,8 +147,10 @@ def _checked(lake: Lake, rows: Sequence[dict[str, Any]], maker: _Maker | None) -
     if maker is None:
         yield from (_check(row, "other_version") for row in rows)
         return
-    todo = [row for row in rows if row["trust"] != Trust.MODEL.value]
-    yield from (_check(row, "model") for row in rows if row["trust"] == Trust.MODEL.value)
+    apart: dict[str, How] = {row["id"]: "disputed" for row in rows if row["kind"] == VerdictKind.DISPUTED.value}
+    apart |= {row["id"]: "model" for row in rows if row["trust"] == Trust.MODEL.value}
+    yield from (_check(row, apart[row["id"]]) for row in rows if row["id"] in apart)
+    todo = [row for row in rows if row["id"] not in apart]
     trajectories = {each.id: each for each in lake.trajectories([row["trajectory_id"] for row in todo])}
     known = {each.task_id for each in trajectories.values() if each.task_id}
     tasks = {task.id: task for task in lake.tasks(sorted(known))}

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from schemas.errors import RecordError
-from schemas.ids import canonical_json
+from schemas.ids import canonical_json, content_id
 from schemas.task import Task, VerifierSpec
 from schemas.trajectory import Base
 from schemas.vocabulary import Kind, Trust
@@ -24,6 +24,13 @@ class Part(Base, frozen=True):
     options: dict[str, Any] = {}
     weight: float = 1.0
     gate: bool = False
+
+
+def fingerprint_of(whole: Verifier, ctx: "Context") -> str:
+    """The fingerprint of a verifier made of parts: its own, with the recipe's teacher, whom a part may ask."""
+    teacher = ctx.recipe.teacher
+    asked = ctx.build(Kind.TEACHER, teacher).identity() if teacher is not None else None
+    return content_id("operator", whole.identity(), asked, ctx.recipe.seed)
 
 
 def least(one: Trust, other: Trust) -> Trust:

@@ -17,7 +17,7 @@ from schemas.trajectory import Base
 from schemas.vocabulary import Trust, VerdictKind
 from tasks.verify.base import Judgement, Verifier, spec_of
 from tasks.verify.execution import agreed
-from tasks.verify.parts import Part, least, part_of, task_of
+from tasks.verify.parts import Part, fingerprint_of, least, part_of, task_of
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -43,6 +43,10 @@ class Composite(Verifier, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.repeats < 1:
             raise ValueError("repeats must be at least 1")
+
+    def fingerprint(self, ctx: "Context") -> str:
+        """The operator's fingerprint with the recipe's teacher, whom a part may ask."""
+        return fingerprint_of(self, ctx)
 
     def judge(self, task: Task, completion: str, ctx: "Context") -> Judgement:
         """Asks the parts in order; a gate that does not pass ends it with its own kind and no reward."""

@@ -19,7 +19,7 @@ from schemas.task import Task
 from schemas.trajectory import Base
 from schemas.vocabulary import Trust, VerdictKind
 from tasks.verify.base import Judgement, Verifier, spec_of
-from tasks.verify.parts import Part, least, part_of, task_of
+from tasks.verify.parts import Part, fingerprint_of, least, part_of, task_of
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -45,6 +45,10 @@ class Hierarchical(Verifier, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not 0.0 <= self.parse_reward < self.valid_reward < 1.0:
             raise ValueError("0 <= parse_reward < valid_reward < 1 must hold")
+
+    def fingerprint(self, ctx: "Context") -> str:
+        """The operator's fingerprint with the recipe's teacher, whom a part may ask."""
+        return fingerprint_of(self, ctx)
 
     def judge(self, task: Task, completion: str, ctx: "Context") -> Judgement:
         """The levels in order, none of it remembered."""

@@ -148,6 +148,7 @@ class UnitTests(ExecutionVerifier, frozen=True, kw_only=True):
             "mode": ran.mode,
             "sandbox": version,
             "cpu_s": round(ran.cpu_s, 3),
+            "slowest_s": round(ran.duration_s, 3),
         }
         if first is None:
             return Judgement(VerdictKind.PASS, 1.0, "pass", evidence)

@@ -119,8 +119,10 @@ def test_what_cannot_be_compared_is_counted_apart(judged: Lake) -> None:
     opinion = [_verdict("t2", VerdictKind.REFUSED, 0.0, Trust.MODEL)]
     judged.append(Stamp("r", "unit_tests", fingerprint["f"][0].as_py()), {"verdicts": opinion})
     judged.append(Stamp("r", "unit_tests", "0" * 32), {"verdicts": [_verdict("t1", VerdictKind.TIMEOUT, 0.0)]})
+    disputed = [_verdict("t3", VerdictKind.DISPUTED, None)]
+    judged.append(Stamp("r", "unit_tests", fingerprint["f"][0].as_py()), {"verdicts": disputed})
     found = {(line.kind, key): n for line in lines(again(judged, None, 0, "x")) for key, n in line.not_compared.items()}
-    assert found == {("refused", "model"): 1, ("timeout", "other_version"): 1}
+    assert found == {("refused", "model"): 1, ("disputed", "disputed"): 1, ("timeout", "other_version"): 1}
 
 
 @pytest.mark.parametrize(("text", "want"), [("200", 200), ("1", 1), ("0.1", 0.1), ("10%", 0.1), ("100%", None)])

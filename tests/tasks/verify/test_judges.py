@@ -16,6 +16,8 @@ from tasks.emit.groups import group_of
 from tasks.judged import passed
 from tasks.operator import WorkingSet
 from tasks.verify.judge import mark_for, opinion
+from tasks.verify.verifier.composite import Composite
+from tasks.verify.verifier.hierarchical import Hierarchical
 from tasks.verify.verifier.judge_votes import JudgeVotes
 from warehouse.lake import Lake
 
@@ -234,3 +236,20 @@ def test_the_embedded_model_is_asked_once_whatever_it_says(judge: Judge) -> None
     again = judge.again({"use": "rubric", "threshold": 0.5}, ["t1"], **local)["t1"]
     assert judge.lake.sql(counted).to_pylist() == paid
     assert evidence(again) == evidence(first)
+
+
+def test_verifiers_made_of_parts_follow_the_teacher(make_context: Callable[..., Any], endpoint: Any) -> None:
+    without = make_context()
+    one, other = (make_context(teacher=endpoint.teacher(model=name)) for name in ("m", "n"))
+    for whole in (Composite(), Hierarchical()):
+        assert len({whole.fingerprint(ctx) for ctx in (without, one, other)}) == 3
+
+
+def test_a_part_that_is_a_models_opinion_makes_the_whole_one(judge: Judge) -> None:
+    judge.endpoint.answer = rubric_rule
+    parts = [{"use": "answer_check", "spec": {"answers": ["Paris"]}}, {"use": "rubric", "spec": RUBRIC}]
+    found = judge("composite", {"parts": parts, "threshold": 0.8}, {"t1": "Paris", "t2": "Lyon"})
+    assert {key: (v.kind.value, v.reward, v.trust) for key, v in found.items()} == {
+        "t1": ("pass", 0.875, Trust.MODEL), "t2": ("fail", 0.0, Trust.MODEL),
+    }  # fmt: skip
+    assert judge.lake.sql("select count(distinct id) as n from requests")["n"][0].as_py() == 4
