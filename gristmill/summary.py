@@ -50,9 +50,10 @@ def _reasons(row: dict[str, Any]) -> str:
 def print_summary(summary: "Summary", *, published: bool = True) -> None:
     """The whole summary of a run; what to try next where it published a dataset."""
     from warehouse.lake import Lake
+    from warehouse.views import funnel_query
 
     lake = Lake.open(summary.lake, read_only=True)
-    print_funnel(lake.sql("select * from funnel where run_id = ?", params=[summary.run_id]).to_pylist())
+    print_funnel(lake.sql(funnel_query("run_id = ?"), params=[summary.run_id]).to_pylist())
     rates = lake.sql(_RATES, params=[summary.run_id]).to_pylist()
     if rates:
         table(

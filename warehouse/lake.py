@@ -174,15 +174,20 @@ class Lake(Reads):
         finally:
             con.unregister("incoming")
 
-    def sql(self, query: str, *, ids: Sequence[str] | None = None, params: Sequence[Any] = ()) -> pa.Table:
-        """The result of a query of ours; `ids` becomes the relation ids(id). For users' SQL see `warehouse.query`."""
+    def sql(
+        self, query: str, *, ids: Sequence[str] | None = None, params: Sequence[Any] | dict[str, Any] = ()
+    ) -> pa.Table:
+        """The result of a query of ours; `ids` becomes the relation ids(id). For users' SQL see `warehouse.query`.
+
+        params: for `?` a sequence, for `$name` a dict.
+        """
 
         def run() -> pa.Table:
             con = self.cursor()
             try:
                 if ids is not None:
                     con.register("ids", pa.table({"id": pa.array(ids, pa.large_string())}))
-                return con.execute(query, list(params)).to_arrow_table()
+                return con.execute(query, params if isinstance(params, dict) else list(params)).to_arrow_table()
             finally:
                 con.close()
 

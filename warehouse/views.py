@@ -23,66 +23,66 @@ SELECT newest.* FROM (
     FROM decisions GROUP BY fingerprint, item_id)
 """
 
-# One row per (entry of a run, planned item that has a ruling): the ruling that holds for the item.
-# Scope item: the one ruling; set: the one made for exactly this plan; group: the newest.
-_STANDING = """
-SELECT DISTINCT line.entry_id, ruling.item_id, ruling.id AS ruling_id, ruling.decision, ruling.reason,
-       ruling.outputs
-FROM lines AS line
-JOIN members AS member ON member.scope_hash = line.scope_hash
-JOIN decisions AS ruling ON ruling.fingerprint = line.fingerprint AND ruling.item_id = member.item_id
-WHERE line.scope = 'item' AND ruling.scope_hash = '' OR line.scope = 'set' AND ruling.scope_hash = line.scope_hash
-UNION ALL
-SELECT line.entry_id, ruling.item_id, ruling.id, ruling.decision, ruling.reason, ruling.outputs
-FROM lines AS line
-JOIN members AS member ON member.scope_hash = line.scope_hash
-JOIN rulings AS ruling ON ruling.fingerprint = line.fingerprint AND ruling.item_id = member.item_id
-WHERE line.scope = 'group'
-"""
-
-# An entry planned in parts (see `Operator.pages`) has one line per part; they count as one.
-_LINES = f"""
+# An entry planned in parts (see `Operator.pages`) has one line per part; they count as one. Items are told apart by
+# 128 bits of hash instead of their ids: over a million items that is a fifth of the memory.
+_LINES = """
 lines AS (
     SELECT *, min(id) OVER (PARTITION BY run_id, stage, entry, fingerprint) AS entry_id
-    FROM {_once("runs")} WHERE event = 'operator'
+    FROM {runs} WHERE event = 'operator' AND {where}
 ),
-members AS (SELECT DISTINCT scope_hash, item_id FROM plans)
+members AS MATERIALIZED (
+    SELECT DISTINCT line.entry_id, line.scope, line.scope_hash, md5_number(line.fingerprint || member.item_id) AS item
+    FROM lines AS line JOIN plans AS member ON member.scope_hash = line.scope_hash
+),
+"""
+
+# One row per (entry of a run, planned item that has a ruling): the ruling that holds for the item.
+# Scope item: the one ruling; set: the one made for exactly this plan; group: the newest. An item decided both ways
+# counts twice, which breaks the law of counts as it should.
+_STANDING = """
+standing AS MATERIALIZED (
+    SELECT member.entry_id, item, {columns}
+    FROM members AS member
+    JOIN (SELECT md5_number(fingerprint || item_id) AS item, scope_hash AS depends_on, decision, reason, outputs,
+                 created_at
+          FROM decisions WHERE fingerprint IN (SELECT fingerprint FROM lines)) AS ruling USING (item)
+    WHERE CASE scope WHEN 'item' THEN depends_on = '' WHEN 'set' THEN depends_on = scope_hash ELSE true END
+    GROUP BY member.entry_id, item, CASE scope WHEN 'group' THEN '' ELSE decision END
+),
 """
 
 # The plan of an entry: the hash of its ids, or of its parts' hashes.
 _WHOLE = """CASE count(*) WHEN 1 THEN any_value(line.scope_hash)
        ELSE md5(string_agg(line.scope_hash, ',' ORDER BY line.scope_hash)) END AS scope_hash"""
 
-_FUNNEL = f"""
-WITH {_LINES},
-standing AS ({_STANDING}),
-dead AS (
-    SELECT DISTINCT line.entry_id, member.item_id, first(letter.reason ORDER BY letter.created_at DESC) AS reason
-    FROM lines AS line
-    JOIN members AS member ON member.scope_hash = line.scope_hash
-    JOIN dead_letters AS letter ON letter.fingerprint = line.fingerprint AND letter.item_id = member.item_id
-    WHERE NOT EXISTS (FROM standing WHERE standing.entry_id = line.entry_id AND standing.item_id = member.item_id)
-    GROUP BY line.entry_id, member.item_id
+
+def funnel_query(where: str = "true") -> str:
+    """The funnel of the runs that `where` names by columns of `runs`; a condition inside is not read past."""
+    return f"""
+WITH {_LINES.format(runs=_once("runs"), where=where)}
+{_STANDING.format(columns="arg_max(decision, created_at) AS decision, arg_max(reason, created_at) AS reason")}
+dead AS MATERIALIZED (
+    SELECT member.entry_id, item, arg_max(reason, created_at) AS reason
+    FROM members AS member
+    JOIN (SELECT md5_number(fingerprint || item_id) AS item, reason, created_at FROM dead_letters) AS letter
+    USING (item)
+    WHERE NOT EXISTS (FROM standing WHERE standing.entry_id = member.entry_id AND standing.item = member.item)
+    GROUP BY member.entry_id, item
 ),
-planned AS (
-    SELECT line.entry_id, count(*) AS n FROM lines AS line
-    JOIN members AS member ON member.scope_hash = line.scope_hash GROUP BY line.entry_id
-),
-kept AS (SELECT entry_id, count(DISTINCT item_id) AS n FROM standing WHERE decision = 'keep' GROUP BY entry_id),
-dropped AS (SELECT entry_id, count(DISTINCT item_id) AS n FROM standing WHERE decision = 'drop' GROUP BY entry_id),
-died AS (SELECT entry_id, count(DISTINCT item_id) AS n FROM dead GROUP BY entry_id),
+planned AS (SELECT entry_id, count(*) AS n FROM members GROUP BY entry_id),
+kept AS (SELECT entry_id, count(*) AS n FROM standing WHERE decision = 'keep' GROUP BY entry_id),
+dropped AS (SELECT entry_id, count(*) AS n FROM standing WHERE decision = 'drop' GROUP BY entry_id),
+died AS (SELECT entry_id, count(*) AS n FROM dead GROUP BY entry_id),
 pending AS (
-    SELECT line.entry_id, count(*) AS n FROM lines AS line
-    JOIN members AS member ON member.scope_hash = line.scope_hash
-    WHERE NOT EXISTS (FROM standing WHERE standing.entry_id = line.entry_id AND standing.item_id = member.item_id)
-      AND NOT EXISTS (FROM dead_letters AS letter
-                      WHERE letter.fingerprint = line.fingerprint AND letter.item_id = member.item_id)
-    GROUP BY line.entry_id
+    SELECT entry_id, count(*) AS n FROM members AS member
+    WHERE NOT EXISTS (FROM standing WHERE standing.entry_id = member.entry_id AND standing.item = member.item)
+      AND NOT EXISTS (FROM dead WHERE dead.entry_id = member.entry_id AND dead.item = member.item)
+    GROUP BY entry_id
 ),
 why AS (
     SELECT entry_id, to_json(map_from_entries(list((reason, n) ORDER BY reason))) AS reasons
-    FROM (SELECT entry_id, reason, count(DISTINCT item_id) AS n
-          FROM (SELECT entry_id, item_id, reason FROM standing UNION ALL SELECT entry_id, item_id, reason FROM dead)
+    FROM (SELECT entry_id, reason, count(*) AS n
+          FROM (SELECT entry_id, reason FROM standing UNION ALL SELECT entry_id, reason FROM dead)
           GROUP BY entry_id, reason)
     GROUP BY entry_id
 )
@@ -103,12 +103,16 @@ GROUP BY entry_id, line.run_id, line.stage, line.entry, line.fingerprint
 ORDER BY min(line.created_at), line.entry
 """
 
-_FANOUT = f"""
-WITH {_LINES},
-standing AS ({_STANDING}),
+
+def fanout_query(where: str = "true") -> str:
+    """What became of the kept items, of the runs that `where` names by columns of `runs`."""
+    return f"""
+WITH {_LINES.format(runs=_once("runs"), where=where)}
+{_STANDING.format(columns="arg_max(decision, created_at) AS decision, arg_max(outputs, created_at) AS outputs")}
 became AS (
     SELECT entry_id, count(DISTINCT output) AS n
-    FROM (SELECT entry_id, unnest(outputs) AS output FROM standing WHERE decision = 'keep') GROUP BY entry_id
+    FROM (SELECT entry_id, md5_number(unnest(outputs)) AS output FROM standing WHERE decision = 'keep')
+    GROUP BY entry_id
 )
 SELECT line.run_id, line.stage, line.entry, any_value(line.operator) AS operator, line.fingerprint, {_WHOLE},
        any_value(line.unit) AS unit, sum(line.n_inputs)::BIGINT AS n_inputs,
@@ -119,6 +123,7 @@ FROM lines AS line LEFT JOIN became USING (entry_id)
 GROUP BY entry_id, line.run_id, line.stage, line.entry, line.fingerprint
 ORDER BY min(line.created_at), line.entry
 """
+
 
 _TEXT = "array_to_string(list_transform({parts}, lambda part: coalesce(part.text, '')), '')"
 
@@ -195,8 +200,8 @@ GROUP BY ALL ORDER BY ALL
 
 VIEWS: dict[str, str] = {
     "rulings": _RULINGS,
-    "funnel": _FUNNEL,
-    "fanout": _FANOUT,
+    "funnel": funnel_query(),
+    "fanout": fanout_query(),
     "steps": _STEPS,
     "tool_calls": _TOOL_CALLS,
     "lineage": _lineage(),
