@@ -27,7 +27,7 @@ class DataRisk(Selector, frozen=True, kw_only=True):
     drop: kinds that are dropped: secret, email, phone, card, iban. tag: kinds that are only noted.
     """
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 2
     bars_everywhere: ClassVar[bool] = True
     reads: ClassVar[Unit] = "trajectory"
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from schemas.trajectory import Trajectory
 from tasks.curate.risk import PLACEHOLDER, Finding, Kind, find, redacted
 from tasks.operator import Item, Plan, WorkingSet, select_ids
+from tasks.pages import with_pages, without_pages
 from tasks.refine.base import GivenUp, Refined, Refiner
 from tasks.refine.texts import changed
 
@@ -51,12 +52,17 @@ class RedactPersonalData(Refiner, frozen=True, kw_only=True):
     def refine(self, trajectory: Trajectory, ctx: "Context") -> Refined | GivenUp:
         """The trajectory with placeholders."""
         search = _Search(self.kinds)
-        changed(trajectory, search.look)
+        whole = with_pages(trajectory, ctx.lake)
+        changed(whole, search.look)
         if not search.any:
             return GivenUp("nothing_found")
-        made = changed(trajectory, search.replace)
-        steps = [at for at, (old, new) in enumerate(zip(trajectory.steps, made.steps, strict=True)) if old != new]
-        return Refined(made, "redacted", {"found": dict(sorted(search.counts.items())), "steps": steps[:_SHOWN]})
+        made = changed(whole, search.replace)
+        steps = [at for at, (old, new) in enumerate(zip(whole.steps, made.steps, strict=True)) if old != new]
+        return Refined(
+            without_pages(made, ctx.lake),
+            "redacted",
+            {"found": dict(sorted(search.counts.items())), "steps": steps[:_SHOWN]},
+        )
 
 
 class _Search:

@@ -191,3 +191,20 @@ def test_a_page_is_read_by_trainers_and_by_the_search_for_secrets(
     ran = run_entry(Stage.CURATE, {"use": use}, WorkingSet(trajectories=(row.id,)))
     reasons = ran.ctx.lake.sql("select reason, evidence_json from decisions where stage = 'curate'").to_pylist()
     assert [(each["reason"], json.loads(each["evidence_json"])["step"]) for each in reasons] == [("card", 1)]
+
+
+def test_a_page_is_redacted_like_any_text(lake: Any, store: Any, run_entry: Any, given: Any) -> None:
+    secret = media(PartType.FILE, b"<p>pay with 4111 1111 1111 1111</p>", "text/html", lake)
+    plain = media(PartType.FILE, b"[1] link", "text/x-axtree", lake)
+    row = given.trajectory(
+        given.say(Source.USER, "Open it."),
+        Step(source=Source.ENVIRONMENT, content=(plain, secret)),
+        given.say(Source.AGENT, "Done."),
+    )
+    store(trajectories=[row])
+    ran = run_entry(Stage.REFINE, {"use": "redact_personal_data"}, WorkingSet(trajectories=(row.id,)))
+    [made] = lake.trajectories([one for one in ran.after.trajectories if one != row.id])
+    kept, changed = made.steps[1].content
+    assert kept == plain
+    assert (changed.type, changed.text) == (PartType.FILE, None)
+    assert Blobs(lake).get(changed.sha256) == b"<p>pay with <card_1></p>"
