@@ -18,8 +18,8 @@ from typing import Any
 _PLAIN = re.compile(r"[A-Za-z0-9 ',.-]{1,120}")
 # Words of the interpreter, not of the game.
 _META = frozenset(
-    {"save", "restore", "restart", "quit", "q", "undo", "script", "unscript", "transcript", "noscript", "record", "recording",
-     "replay", "verify", "notify", "superbrief", "brief", "verbose", "version", "oops", "again", "g"}
+    {"save", "restore", "restart", "quit", "q", "undo", "script", "unscript", "transcript", "noscript", "record",
+     "recording", "replay", "verify", "notify", "superbrief", "brief", "verbose", "version", "oops", "again", "g"}
 )  # fmt: skip
 
 
