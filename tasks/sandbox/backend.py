@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from schemas.errors import FaultError, Unavailable
 from tasks.sandbox import bwrap, cgroup, interpreter, leases
+from tasks.sandbox.container import PROBE, Container
 from tasks.sandbox.engine import Bubblewrap, Engine, Open
 from tasks.sandbox.folders import INSIDE as PACKAGES_INSIDE
 from tasks.sandbox.jail import Ended, Jail, Slot
@@ -71,6 +72,18 @@ class Backend:
         return box
 
     @classmethod
+    def containers(cls, engine: Container, slots: int, *, warm: int = 0) -> "Backend":
+        """A container backend, proven by one run."""
+        lease = leases.hold_containers(state_dir(), engine.path, engine.prefix)
+        try:
+            box = cls([Slot(number) for number in range(slots + warm)], engine, engine.mode, lease, warm)
+            box.prove(PROBE)
+        except BaseException:
+            lease.release()
+            raise
+        return box
+
+    @classmethod
     def open(cls, slots: int) -> "Backend":
         """No jail at all: what the user asked for by the unsafe flag."""
         return cls([Slot(number) for number in range(slots)], Open(), "unsafe", None)
@@ -120,7 +133,13 @@ class Backend:
     def place(self, slot: Slot, shape: Shape, needs: Needs) -> Place:
         """Where a runner works in a jail of this shape."""
         packages = PACKAGES_INSIDE if shape.packages else ""
-        return Place(own_uid=slot.uid is not None, packages=packages, reserves=needs.reserves)
+        return Place(
+            own_uid=slot.uid is not None,
+            packages=packages,
+            reserves=needs.reserves,
+            counted=self.mode == Container.mode,
+            filter=self.engine.inside(shape),
+        )
 
     @contextmanager
     def _folder(self, slot: Slot, shape: Shape, needs: Needs) -> Iterator[Place]:
@@ -195,10 +214,11 @@ class Backend:
 
         found = read_calls(self.run(request, limits, 30.0, 60.0, 1 << 16), 1, limits, self.mode).results[0]
         if found.kind is not RunKind.OK:
-            raise Unavailable("sandbox", f"{self.version} does not work here: {found.detail or found.reason}. {_HINT}")
+            why = found.detail or found.reason
+            raise Unavailable("sandbox", f"{self.version} does not work here: {why}. {self.engine.hint}")
         missing = [name for name, good in found.value.items() if good is not True] if found.value else ["everything"]
         if missing:
-            raise Unavailable("sandbox", f"The jail does not hold here: {', '.join(missing)}. {_HINT}")
+            raise Unavailable("sandbox", f"The jail does not hold here: {', '.join(missing)}. {self.engine.hint}")
 
     def close(self) -> None:
         """Ends what waits and removes cgroups and lease; in a forked child it does nothing, they are the parent's."""
@@ -208,11 +228,6 @@ class Backend:
                 self._lease.release()
                 self._lease = None
 
-
-_HINT = (
-    "Unprivileged user namespaces must be allowed (sysctl kernel.unprivileged_userns_clone=1, "
-    "user.max_user_namespaces > 0; on Ubuntu also kernel.apparmor_restrict_unprivileged_userns=0)."
-)
 
 _PROBE = """
 import os, socket

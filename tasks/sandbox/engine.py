@@ -10,15 +10,24 @@ from tasks.sandbox.jail import Launch, Slot
 from tasks.sandbox.results import Limits
 from tasks.sandbox.shape import Shape
 
+_HINT = (
+    "Unprivileged user namespaces must be allowed (sysctl kernel.unprivileged_userns_clone=1, "
+    "user.max_user_namespaces > 0; on Ubuntu also kernel.apparmor_restrict_unprivileged_userns=0)."
+)
+
 FLAGS = ("-P", "-s", "-S", "-B", "-X", "utf8")
 
 
 class Engine(Protocol):
-    """One way to start a runner. `version` belongs into the keys of verdicts; `unsafe`: there is no jail."""
+    """One way to start a runner.
+
+    version: belongs into the keys of verdicts; unsafe: there is no jail; hint: what may be wrong when it does not work.
+    """
 
     version: str
     python: Interpreter
     unsafe: bool
+    hint: str
 
     def fit(self, shape: Shape, limits: Limits) -> Shape:
         """The shape with what this engine must know at the start."""
@@ -28,11 +37,15 @@ class Engine(Protocol):
         """How to start a jail of this shape in this slot."""
         ...
 
+    def inside(self, shape: Shape) -> bytes:
+        """The system call filter that the runner must put on itself; empty where it starts with one."""
+        ...
+
 
 class Bubblewrap:
     """The jail of docs/security.md."""
 
-    unsafe = False
+    unsafe, hint = False, _HINT
 
     def __init__(self, binary: bwrap.Bwrap, python: Interpreter) -> None:
         self.version, self.python, self._binary = f"bubblewrap-{binary.version}", python, binary.path
@@ -51,11 +64,15 @@ class Bubblewrap:
 
         return Launch(command, self._filters[shape.loopback])
 
+    def inside(self, shape: Shape) -> bytes:
+        """The runner starts with its filter."""
+        return b""
+
 
 class Open:
     """No jail: the interpreter itself runs the runner."""
 
-    version, unsafe = "unsafe", True
+    version, unsafe, hint = "unsafe", True, ""
 
     def __init__(self) -> None:
         self.python = Interpreter(
@@ -72,3 +89,7 @@ class Open:
     def launch(self, slot: Slot, shape: Shape) -> Launch:
         """A plain process in a group of its own."""
         return Launch(lambda *_: [self.python.python, *FLAGS, self.python.runner], kind="open")
+
+    def inside(self, shape: Shape) -> bytes:
+        """Nothing is filtered."""
+        return b""

@@ -15,7 +15,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -46,13 +46,14 @@ class Launch(NamedTuple):
 
     command: from (filter descriptor, info descriptor) to the command line up to the runner's argument. program: the
     system call filter. kind: jail, open (no jail at all) or container, whose results come on its standard output.
-    kill: ends what a signal to the started process does not.
+    kill: ends what a signal to the started process does not. env: of the command, empty for a jail.
     """
 
     command: Callable[[int, int], list[str]]
     program: bytes = b""
     kind: str = "jail"
-    kill: Callable[[], None] | None = None
+    kill: Callable[[], object] | None = None
+    env: Mapping[str, str] = {}
 
 
 @dataclass
@@ -152,7 +153,9 @@ class Jail:
         self._ended.frames = [frame for frame in self._ended.frames if frame[0] != b"O"]
         self._ended.stdout = b"".join(caught)[:cap]
         if sum(map(len, caught)) > cap and not self._ended.killed:
+            # As if it had been ended when it wrote too much: how it went on does not count.
             self._ended.killed = "output"
+            self._ended.frames = [frame for frame in self._ended.frames if not frame[1].startswith(b"[-2,")]
 
     def _pipe(self) -> tuple[int, int]:
         ends = os.pipe()
@@ -176,7 +179,7 @@ class Jail:
             stdout=result_w if contained else out_w,
             stderr=err_w,
             pass_fds=(result_w, info_w, code_r) if self._launch.kind == "jail" else (result_w,),
-            env={},
+            env=self._launch.env,
             cwd="/",
             # Without a jail the group is all that can be ended together.
             start_new_session=self._launch.kind == "open",

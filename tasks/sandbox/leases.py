@@ -11,21 +11,23 @@ import pwd
 import shutil
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from schemas.errors import Unavailable
 from schemas.trajectory import Base
 from tasks.sandbox import cgroup, processes
+from tasks.sandbox.container import remove_all
 
 _KEEP_S = 7 * 86_400
 _FIRST_CHOICE, _SECOND_CHOICE = 1_610_000_000, 61_200
 
 
 class LeaseFile(Base, frozen=True):
-    """What one live sandbox service holds."""
+    """What one live sandbox service holds; engine and containers: the client and how the containers' names start."""
 
     pid: int
     started: int
@@ -33,6 +35,8 @@ class LeaseFile(Base, frozen=True):
     uids: tuple[int, ...] = ()
     cgroups: tuple[str, ...] = ()
     root: str = ""
+    engine: str = ""
+    containers: str = ""
 
 
 class Lease:
@@ -43,14 +47,14 @@ class Lease:
 
     def release(self) -> None:
         """Removes what the lease names and the lease itself."""
-        if _removed(self.held.cgroups):
+        if _removed(self.held):
             self.path.unlink(missing_ok=True)
 
 
-def _removed(folders: Iterable[str]) -> bool:
-    """Removes every one of the cgroups, also after one that could not be; whether all are gone."""
-    gone = [cgroup.remove(Path(folder)) for folder in folders]
-    return all(gone)
+def _removed(held: LeaseFile) -> bool:
+    """Removes every one of the cgroups and containers, also after one that could not be; whether all are gone."""
+    gone = [cgroup.remove(Path(folder)) for folder in held.cgroups]
+    return all(gone) and (not held.containers or remove_all(held.engine, held.containers))
 
 
 @contextlib.contextmanager
@@ -79,7 +83,7 @@ def _reap(path: Path, held: LeaseFile) -> None:
         for pid in processes.of_users(frozenset(held.uids)):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-    if _removed(held.cgroups):
+    if _removed(held):
         path.unlink(missing_ok=True)
 
 
@@ -123,11 +127,24 @@ def acquire(state: Path, slots: int, names: list[str], root: Path) -> Lease:
 
     root: the copied interpreter that is used; copies that nobody uses and that are a week old are removed.
     """
+    with _cleaned(state, root) as live:
+        taken = frozenset(uid for held in live for uid in held.uids)
+        uids = _choose(taken, slots) if os.geteuid() == 0 else ()
+        planned = tuple(sorted({path for name in names for path in cgroup.planned(name)}))
+        return _written(state, names[0], uids=uids, cgroups=planned, root=str(root))
+
+
+def hold_containers(state: Path, engine: str, prefix: str) -> Lease:
+    """Cleans up after dead owners, then announces containers whose names start with `prefix`."""
+    with _cleaned(state, None):
+        return _written(state, prefix, engine=engine, containers=prefix)
+
+
+@contextlib.contextmanager
+def _cleaned(state: Path, root: Path | None) -> Iterator[list[LeaseFile]]:
+    """The leases of live owners, under the lock; those of dead ones are reaped."""
     folder = state / "leases"
     folder.mkdir(mode=0o700, exist_ok=True)
-    own = processes.start_time(os.getpid())
-    if own is None:
-        raise Unavailable("sandbox", "/proc is not readable: a lease needs the start time of its process.")
     with _locked(folder):
         for cut_short in folder.glob("*.tmp"):
             cut_short.unlink(missing_ok=True)
@@ -140,15 +157,17 @@ def acquire(state: Path, slots: int, names: list[str], root: Path) -> Lease:
                 live.append(held)
             else:
                 _reap(path, held)
-        _prune(state, {held.root for held in live} | {str(root)})
-        taken = frozenset(uid for held in live for uid in held.uids)
-        uids = _choose(taken, slots) if os.geteuid() == 0 else ()
-        planned = tuple(sorted({path for name in names for path in cgroup.planned(name)}))
-        held = LeaseFile(
-            pid=os.getpid(), started=own, boot=processes.boot_id(), uids=uids, cgroups=planned, root=str(root)
-        )
-        path = folder / f"{names[0]}.json"
-        temporary = path.with_suffix(".tmp")
-        temporary.write_bytes(msgspec.json.encode(held))
-        temporary.rename(path)
-    return Lease(path, held)
+        _prune(state, {held.root for held in live} | {str(root or "")})
+        yield live
+
+
+def _written(state: Path, name: str, **held: Any) -> Lease:
+    own = processes.start_time(os.getpid())
+    if own is None:
+        raise Unavailable("sandbox", "/proc is not readable: a lease needs the start time of its process.")
+    lease = LeaseFile(pid=os.getpid(), started=own, boot=processes.boot_id(), **held)
+    path = state / "leases" / f"{name}.json"
+    temporary = path.with_suffix(".tmp")
+    temporary.write_bytes(msgspec.json.encode(lease))
+    temporary.rename(path)
+    return Lease(path, lease)

@@ -6,6 +6,7 @@ of range, two results for one call, NaN, numbers out of range, nesting too deep,
 """
 
 import marshal
+import resource
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -35,7 +36,8 @@ class Place(NamedTuple):
     """Where a runner works: its folder, whether it has a user id of its own, whether there is a jail around it.
 
     packages: a folder of declared packages on its module path, "" for none; reserves: its program reserves more
-    address space than it uses, so that what it writes to is bounded instead.
+    address space than it uses, so that what it writes to is bounded instead; counted: its processes are bounded by
+    others (a container's own limit); filter: the system call filter that the runner must put on itself.
     """
 
     folder: str = INSIDE
@@ -43,6 +45,8 @@ class Place(NamedTuple):
     contained: bool = True
     packages: str = ""
     reserves: bool = False
+    counted: bool = False
+    filter: bytes = b""
 
 
 class Forged(Exception):
@@ -70,11 +74,17 @@ def _request(limits: Limits, code: str, files: Mapping[str, str | bytes] | None,
         "files": files_of(files),
         "wall": float(limits.wall_s),
         "cpu": cpu_seconds(limits),
-        "limits": table(limits, own_uid=place.own_uid, reserves=place.reserves) if place.contained else [],
+        "limits": _table(limits, place) if place.contained else [],
         "packages": place.packages,
         "folder": f"{place.folder}/work",
         "output": limits.output_kb << 10,
+        "filter": place.filter,
     }
+
+
+def _table(limits: Limits, place: Place) -> list[tuple[int, int, int]]:
+    whole = table(limits, own_uid=place.own_uid, reserves=place.reserves)
+    return [each for each in whole if not (place.counted and each[0] == resource.RLIMIT_NPROC)]
 
 
 def pack(request: dict[str, Any]) -> bytes:

@@ -38,7 +38,8 @@ def _why(ended: Ended, limits: Limits) -> CallResult:
         return CallResult(kind=RunKind.MEMORY, reason="memory", detail="killed for memory")
     if ended.exit == 137 and ended.cpu_s >= limits.cpu_s / 2:
         return CallResult(kind=RunKind.CPU, reason="cpu", detail=f"killed at the CPU limit of {limits.cpu_s} s")
-    detail = f"the process ended (status {ended.exit}) before it reported"
+    said = " ".join(_text(ended.stderr[-300:]).split())
+    detail = f"the process ended (status {ended.exit}) before it reported" + (f": {said}" if said else "")
     return CallResult(kind=RunKind.ERROR, reason="exited", detail=detail)
 
 

@@ -363,17 +363,43 @@ def _receive(source: int) -> dict | None:  # type: ignore[type-arg]
     return found
 
 
-def _catch_output() -> int:
+def _confine(program: bytes) -> None:
+    """Puts the system call filter on this process and all that it starts, where nobody outside could."""
+    import ctypes
+
+    class Filter(ctypes.Structure):
+        _fields_ = (("length", ctypes.c_ushort), ("program", ctypes.c_void_p))
+
+    held = ctypes.create_string_buffer(program, len(program))
+    whole = Filter(len(program) // 8, ctypes.cast(held, ctypes.c_void_p))
+    # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+    if ctypes.CDLL(None, use_errno=True).prctl(22, 2, ctypes.byref(whole), 0, 0):
+        raise OSError(ctypes.get_errno(), "the system call filter could not be set")
+
+
+_caught: list[int] = []
+
+
+def _catch_output() -> None:
     """A file without a name as standard output; what lies in it is sent at the end."""
     caught = posix.open("/tmp", posix.O_RDWR | posix.O_TMPFILE | posix.O_APPEND, 0o600)  # noqa: S108
     posix.dup2(caught, 1)
     posix.close(caught)
     # Read through a descriptor that no program inherits.
-    return posix.dup(1)
+    _caught.append(posix.dup(1))
+
+
+def _send_output(fd: int, limit: int) -> None:
+    """Sends what was printed where it is caught, and forgets it; a byte over the limit says that there was more."""
+    for caught in _caught:
+        _flush()
+        posix.lseek(caught, 0, 0)
+        _send(fd, b"O", posix.read(caught, limit + 1))
+        posix.ftruncate(caught, 0)
 
 
 def _main() -> None:
-    fd = int(sys.argv[1])
+    fd, first = int(sys.argv[1]), posix.getpid()
     framed = fd == 1
     if fd != 3:
         posix.dup2(fd, 3)
@@ -389,7 +415,10 @@ def _main() -> None:
 
     for kind, soft, hard in request["limits"]:
         resource.setrlimit(kind, (soft, hard))
-    caught = _catch_output() if framed else -1
+    if framed:
+        _catch_output()
+    if request["filter"]:
+        _confine(request["filter"])
     _send(fd, b"J", b"[-5]")
     source = posix.dup(0) if request["mode"] == "session" else -1
     null = posix.open("/dev/null", posix.O_RDWR)
@@ -414,12 +443,9 @@ def _main() -> None:
         _script(fd, request)
     else:
         _calls(fd, request)
-    if framed and posix.getpid() == _FIRST:
-        _flush()
-        posix.lseek(caught, 0, 0)
-        _send(fd, b"O", posix.read(caught, request["output"] + 1))
+    if posix.getpid() == first:
+        _send_output(fd, request["output"])
 
 
-_FIRST = posix.getpid()
 if __name__ == "__main__":
     _main()

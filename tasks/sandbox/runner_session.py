@@ -79,6 +79,7 @@ def _run(fd: int, source: int, request: dict[str, Any], base: Any) -> None:
     null = posix.open("/dev/null", posix.O_RDWR)
     posix.dup2(null, 0)
     posix.close(null)
+    base._send_output(fd, request["output"])
     base._send(fd, b"J", base._json([-2, *(ended or ("ok", "", "")), code]))
 
 

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from schemas.errors import Unavailable
 from tasks.sandbox.backend import Backend
+from tasks.sandbox.container import Container
 from tasks.sandbox.languages import Command, environment
 from tasks.sandbox.protocol import Place, Program, calls_request, script_request
 from tasks.sandbox.reading import full_heap, read_calls, read_script
@@ -23,6 +24,7 @@ from tasks.sandbox.results import Call, CallResults, Limits, RunResult
 from tasks.sandbox.session import Session
 from tasks.sandbox.shape import Needs
 
+BACKEND, IMAGE = "GRISTMILL_SANDBOX_BACKEND", "GRISTMILL_SANDBOX_IMAGE"
 UNSAFE = "GRISTMILL_UNSAFE_NO_SANDBOX"
 DEFAULT = Limits()
 SESSION = Limits(total_s=3600.0)
@@ -37,16 +39,30 @@ class Sandbox:
         self._finalizer = weakref.finalize(self, Backend.close, box)
 
     @classmethod
-    def start(cls, slots: int | None = None, *, watchdog: bool = False, warm: int | None = None) -> "Sandbox":
+    def start(
+        cls,
+        slots: int | None = None,
+        *,
+        watchdog: bool = False,
+        warm: int | None = None,
+        backend: str = "",
+        image: str = "",
+    ) -> "Sandbox":
         """Starts the service and tries it once.
 
         slots: jails at a time, default one per core; watchdog: do without cgroups even where there are some; warm:
-        how many jails are prepared ahead, default one for two slots. Unavailable where code cannot be contained, unless
-        GRISTMILL_UNSAFE_NO_SANDBOX=1 is set.
+        how many jails are prepared ahead, default one for two slots. backend: bubblewrap, docker or podman (default:
+        GRISTMILL_SANDBOX_BACKEND, else bubblewrap); image: for the containers (default: GRISTMILL_SANDBOX_IMAGE).
+        Unavailable where code cannot be contained, unless GRISTMILL_UNSAFE_NO_SANDBOX=1 is set.
         """
         slots = slots or len(os.sched_getaffinity(0))
+        warm = (slots + 1) // 2 if warm is None else warm
+        backend = backend or os.environ.get(BACKEND) or "bubblewrap"
         try:
-            return cls(Backend.contained(slots, watchdog=watchdog, warm=(slots + 1) // 2 if warm is None else warm))
+            if backend == "bubblewrap":
+                return cls(Backend.contained(slots, watchdog=watchdog, warm=warm))
+            engine = Container(backend, image or os.environ.get(IMAGE, ""))
+            return cls(Backend.containers(engine, slots, warm=warm))
         except Unavailable as error:
             if os.environ.get(UNSAFE) == "1":
                 return cls(Backend.open(slots))
@@ -58,7 +74,7 @@ class Sandbox:
 
     @property
     def mode(self) -> str:
-        """cgroup, watchdog or unsafe."""
+        """cgroup, watchdog, container or unsafe."""
         return self._box.mode
 
     def version(self, packages: Sequence[str] = (), tools: Sequence[str] = ()) -> str:

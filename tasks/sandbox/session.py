@@ -157,6 +157,7 @@ class Session:
             "wall": float(limits.wall_s),
             "cpu": cpu_seconds(limits),
             "keep": keep,
+            "output": limits.output_kb << 10,
             **running(program, stdin, self._place),
         }
         ended = self._ask(pack(request), limits.wall_s + _GRACE_S)

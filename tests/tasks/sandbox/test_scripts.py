@@ -91,3 +91,10 @@ def test_odd_source_text_is_judged_not_crashed_on(box: Sandbox) -> None:
     assert box.run_python("pass\0").kind is RunKind.ERROR
     assert box.run_python("").kind is RunKind.OK
     assert box.run_python("x = " + "(" * 10_000 + ")" * 10_000).kind in (RunKind.ERROR, RunKind.MEMORY)
+
+
+def test_a_flood_that_comes_with_the_first_word_of_the_runner_is_a_flood(box: Sandbox) -> None:
+    """However late the trusted process looks, what the runner said before the flood is read."""
+    for _ in range(5):
+        ran = box.run_python("import os\nwhile True: os.write(1, b'x' * 65536)", limits=Limits(output_kb=1))
+        assert (ran.kind, ran.reason) == (RunKind.ERROR, "output_limit"), ran
