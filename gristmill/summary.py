@@ -19,8 +19,9 @@ select coalesce(t.policy.teacher, '') as teacher, coalesce(k.kind, '') as kind,
        count(*) filter (v.kind = 'pass') as passed
 from (select distinct on (id) * from verdicts) v
 join (select distinct on (id) id, task_id, policy from trajectories) t on t.id = v.trajectory_id
-left join (select distinct on (id) id, kind from tasks) k on k.id = t.task_id
-where v.trajectory_id in (
+left join (select distinct on (id) id, kind, verifier from tasks) k on k.id = t.task_id
+-- One verdict a sample: what other verifiers think of it, and verdicts without a reward, are no passes or failures.
+where v.reward is not null and v.verifier = coalesce(k.verifier."use", v.verifier) and v.trajectory_id in (
     select p.item_id from plans p join runs r on r.scope_hash = p.scope_hash
     where r.run_id = ? and r.stage = 'verify' and r.fingerprint = v.fingerprint)
 group by all order by all

@@ -190,11 +190,11 @@ _PASS_RATES = f"""
 SELECT trajectory.policy.teacher AS teacher, trajectory.policy.model AS model, task.kind AS task_kind,
        verdict.verifier AS verifier, count(*) AS n, count(*) FILTER (verdict.kind = 'pass') AS n_pass,
        n_pass / n AS pass_rate
-FROM (SELECT newest.* FROM (SELECT arg_max(struct_pack(trajectory_id, verifier, kind), created_at) AS newest
+FROM (SELECT newest.* FROM (SELECT arg_max(struct_pack(trajectory_id, verifier, kind, reward), created_at) AS newest
       FROM verdicts GROUP BY trajectory_id, verifier)) AS verdict
 JOIN {_once("trajectories", "id, task_id, policy")} AS trajectory ON trajectory.id = verdict.trajectory_id
 LEFT JOIN {_once("tasks", "id, kind")} AS task ON task.id = trajectory.task_id
-WHERE verdict.kind IN ('pass', 'fail', 'timeout', 'memory', 'unparsable')
+WHERE verdict.kind IN ('pass', 'fail', 'timeout', 'memory', 'unparsable') AND verdict.reward IS NOT NULL
 GROUP BY ALL ORDER BY ALL
 """
 
