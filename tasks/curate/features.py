@@ -4,20 +4,17 @@ A signature's `kind` names method, version, view and parameters; the same kind o
 made twice. New ones travel in the result of the operator that needed them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from schemas.errors import LakeError
 from schemas.ids import content_id
 from schemas.trajectory import Trajectory
+from tasks.curate.spread import spread
 from warehouse.lake import Lake
-
-# Trajectories decoded at a time: a few MB of text, whatever the size of the set.
-CHUNK = 2048
 
 
 class Signed(NamedTuple):
@@ -47,7 +44,7 @@ Make = Callable[[Sequence[Trajectory]], Sequence[Signed]]
 
 
 def signatures(lake: Lake, refs: Sequence[str], kind: str, dtype: np.dtype[Any], make: Make) -> Signatures:
-    """Signatures of a fixed layout `dtype`: read where the lake has them, else made with `make`, a chunk at a time."""
+    """Signatures of a fixed layout `dtype`: read where the lake has them, else made with `make` (see `spread`)."""
     values = np.zeros(len(refs), dtype)
 
     def put(places: Sequence[int], raw: Sequence[bytes]) -> None:
@@ -86,23 +83,12 @@ def _read_or_make(
         for number, text_hash in zip(places, found, strict=True):
             hashes[number] = text_hash
     tables = []
-    for chunk, trajectories in in_chunks(lake, [ref for ref in refs if hashes[place[ref]] is None]):
-        signed = make(trajectories)
+    for chunk, signed in spread(lake, [ref for ref in refs if hashes[place[ref]] is None], make):
         put([place[ref] for ref in chunk], [one.values for one in signed])
         for ref, one in zip(chunk, signed, strict=True):
             hashes[place[ref]] = one.text_hash
         tables.append(_table(chunk, kind, signed))
     return [text_hash or "" for text_hash in hashes], pa.concat_tables(tables) if tables else None
-
-
-def in_chunks(lake: Lake, refs: Sequence[str]) -> Iterator[tuple[Sequence[str], list[Trajectory]]]:
-    """The trajectories with their ids, a chunk at a time; one that is missing from the lake is a LakeError."""
-    for start in range(0, len(refs), CHUNK):
-        chunk = refs[start : start + CHUNK]
-        trajectories = lake.trajectories(chunk)
-        if len(trajectories) != len(chunk):
-            raise LakeError(f"the lake holds {len(trajectories)} of {len(chunk)} trajectories asked for")
-        yield chunk, trajectories
 
 
 def stacked(tables: Sequence[pa.Table | None]) -> pa.Table | None:

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from schemas.ids import digest
 from schemas.trajectory import Trajectory
-from tasks.curate.features import Signed, in_chunks, signatures
+from tasks.curate.features import Signed, signatures
 from tasks.curate.similarity.greedy import EXACT, Features
 from tasks.curate.similarity.record import RECORD, records
 from tasks.curate.similarity.shingles import ShingleSets, joined, profile, shingle_sets_of
 from tasks.curate.similarity.text import pack
+from tasks.curate.spread import spread
 from tasks.curate.standing import Standing, codes
 from tasks.curate.view import View, prompt_text, view_text
 
@@ -58,10 +59,11 @@ def sketches(lake: "Lake", refs: Sequence[str], view: View, window: int, known: 
 
 def shingles(lake: "Lake", refs: Sequence[str], view: View, window: int) -> ShingleSets:
     """The distinct shingles of trajectories, read again."""
-    return joined(
-        shingle_sets_of([view_text(trajectory, view) for trajectory in trajectories], window)
-        for _, trajectories in in_chunks(lake, refs)
-    )
+
+    def make(trajectories: Sequence[Trajectory]) -> ShingleSets:
+        return shingle_sets_of([view_text(trajectory, view) for trajectory in trajectories], window)
+
+    return joined(made for _, made in spread(lake, refs, make))
 
 
 class Template(NamedTuple):
@@ -81,13 +83,14 @@ class Template(NamedTuple):
 
 def templates(lake: "Lake", refs: Sequence[str], view: View) -> list[Template]:
     """The template and values of trajectories, read again."""
-    found = []
-    for _, trajectories in in_chunks(lake, refs):
+
+    def make(trajectories: Sequence[Trajectory]) -> list[Template]:
         texts = profile(pack([view_text(trajectory, view) for trajectory in trajectories]), 1)
         asked = profile(pack([prompt_text(trajectory) for trajectory in trajectories]), 1)
         columns = (texts.template, texts.values, asked.template, asked.values)
-        found += [Template(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
-    return found
+        return [Template(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+
+    return [one for _, made in spread(lake, refs, make) for one in made]
 
 
 def _prompt_key(prompt: "np.uint64 | int") -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from schemas.errors import MissingExtra
 from schemas.ids import content_id
-from tasks.curate.features import in_chunks
+from tasks.curate.spread import PARTITION
 from tasks.curate.view import View, view_text
 
 if TYPE_CHECKING:
@@ -88,8 +88,11 @@ def embeddings(lake: "Lake", refs: Sequence[str], view: View, model: Model = "mi
         done.update(keys)
         vectors[[place[key] for key in keys]] = batch.column(1).flatten().to_numpy().reshape(-1, dimensions)
     tables = []
-    for chunk, trajectories in in_chunks(lake, [ref for ref in refs if ref not in done]):
-        made = make([view_text(trajectory, view) for trajectory in trajectories])
+    missing = [ref for ref in refs if ref not in done]
+    # Here and not on Ray: a model gives the same last digits only where it runs with the same threads.
+    for start in range(0, len(missing), PARTITION):
+        chunk = missing[start : start + PARTITION]
+        made = make([view_text(trajectory, view) for trajectory in lake.trajectories(chunk)])
         vectors[[place[ref] for ref in chunk]] = made
         ids = [content_id("embedding", ref, name) for ref in chunk]
         tables.append(pa.table({"id": ids, "item_id": list(chunk), "model": [name] * len(chunk), "vector": list(made)}))
