@@ -20,11 +20,12 @@ from tasks.sandbox.state import state_dir
 from tests.tasks.sandbox.left import below, wait_for_none
 
 ROOT = Path(__file__).resolve().parents[3]
-EXECUTIONS = int(os.environ.get("GRISTMILL_SOAK", "1500"))
+EXECUTIONS = int(os.environ.get("GRISTMILL_SOAK", "1000"))
 WORKER = """
 import random, sys
 from concurrent.futures import ThreadPoolExecutor
 sys.path.insert(0, sys.argv[1])
+from tasks.sandbox.languages import language
 from tasks.sandbox.results import Call, Limits
 from tasks.sandbox.sandbox import Sandbox
 box = Sandbox.start(2)
@@ -37,7 +38,16 @@ codes = [
     "import os\\nos._exit(0)",
 ]
 def one(number):
-    box.call_functions(random.choice(codes), [Call(entry="f", args=[number])] * 5, Limits(wall_s=0.2))
+    kind = random.random()
+    if kind < 0.1:
+        box.run_program("sleep 5 & echo x", language("sh"), limits=Limits(wall_s=1))
+    elif kind < 0.13:
+        with box.session(Limits(wall_s=1, total_s=20), loopback=True) as jail:
+            jail.run_python("import os, time\\nopen('x', 'w')\\nif os.fork() == 0: time.sleep(60)", keep=True)
+            jail.restore(jail.snapshot())
+    else:
+        limits = Limits(wall_s=0.2, disk_mb=random.choice((64, 64, 64, 32)))
+        box.call_functions(random.choice(codes), [Call(entry="f", args=[number])] * 5, limits)
     print(number, flush=True)
 with ThreadPoolExecutor(2) as threads:
     list(threads.map(one, range(10**9)))
@@ -50,13 +60,35 @@ def _leases_of(pids: set[int]) -> list[str]:
     return [path.name for path in found if int(path.name.split("-")[1]) in pids]
 
 
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
 def _resources() -> dict[str, int]:
     return {
         # Mounts below our folders only: others come and go on the same machine.
         "mounts": sum("gristmill" in line for line in Path("/proc/self/mountinfo").read_text().splitlines()),
         "descriptors": len(list(Path("/proc/self/fd").iterdir())),
         "temporary": len(list(Path("/tmp").glob("gristmill-unsafe-*"))),
+        "threads": len(list(Path("/proc/self/task").iterdir())),
     }
+
+
+def _cgroups_of(pids: set[int]) -> list[str]:
+    """Folders of cgroups that these processes made."""
+    names = tuple(f"gristmill-{pid}-" for pid in pids)
+    mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines() if " - cgroup" in line]
+    return [str(path) for mount in mounts for path in Path(mount).rglob("gristmill-*") if path.name.startswith(names)]
+
+
+def _halves_of(pids: set[int]) -> list[str]:
+    """Folders and files that these processes had begun to write in the sandbox's own folder."""
+    state = state_dir()
+    halves = [*state.glob("building-*"), *(state / "leases").glob("*.tmp"), *(state / "snapshots").glob("*.tmp")]
+    return [path.name for path in halves if any(str(pid) in path.name for pid in pids)]
 
 
 @pytest.mark.slow
@@ -64,9 +96,10 @@ def _resources() -> dict[str, int]:
 def test_nothing_leaks_over_many_executions_and_kills(tmp_path: Path) -> None:
     script = tmp_path / "worker.py"
     script.write_text(WORKER)
-    box = Sandbox.start(1)
+    # Without jails that wait, whose pipes come and go.
+    box = Sandbox.start(1, warm=0)
     box.call_functions("def f(): return 1", [Call(entry="f")])
-    before = _resources()
+    before, memory = _resources(), psutil.Process().memory_info().rss
     chance = random.Random(7)
     done = 0
     killed: set[int] = set()
@@ -82,11 +115,15 @@ def test_nothing_leaks_over_many_executions_and_kills(tmp_path: Path) -> None:
         worker.wait()
         worker.stdout.close()
         killed.add(worker.pid)
-        alive = wait_for_none(lambda jails=jails: [p for p in jails if p.is_running() and p.status() != "zombie"])
+        alive = wait_for_none(lambda jails=jails: [p for p in jails if _runs(p)], 15.0)
         assert not alive, (done, len(killed), alive)
     Sandbox.start(1).close()
     assert not _leases_of(killed)
+    assert not _cgroups_of(killed)
+    assert not _halves_of(killed)
     assert _resources() == before
+    assert psutil.Process().memory_info().rss - memory < 32 << 20
+    assert box.run_python("print(1)").stdout == "1\n"
     box.close()
     assert not wait_for_none(lambda: below(os.getpid()))
 
