@@ -1,5 +1,6 @@
 """Nothing gets out of a jail, in either mode."""
 
+import re
 import runpy
 import socket
 from collections.abc import Iterator
@@ -51,3 +52,11 @@ def test_an_escape_is_refused(escape: Any, mode: str, results: dict[str, dict[st
 
 def test_the_table_is_large_enough() -> None:
     assert len({each.name for each in ESCAPES}) == len(ESCAPES) >= 40
+
+
+def test_the_documentation_lists_every_name() -> None:
+    programs = runpy.run_path(str(Path(__file__).with_name("escapes_programs.py")))["PROGRAMS"]
+    text = (Path(__file__).resolve().parents[3] / "docs" / "security.md").read_text()
+    listed = set(re.findall(r"[a-z0-9_]+", text))
+    names = {each.name for each in ESCAPES} | {each.name.partition("_")[2] for each in programs}
+    assert not names - listed
