@@ -3,6 +3,7 @@
 Raises RecordError where ADP has no word for something: a call whose arguments never parsed.
 """
 
+from itertools import groupby
 from typing import Any
 
 from schemas.errors import RecordError
@@ -33,6 +34,13 @@ def write(trajectory: Trajectory) -> dict[str, Any]:
     return record
 
 
+def _shown(parts: tuple[Part, ...]) -> list[tuple[Part, ...]]:
+    """What stands in one observation: a page or text whole, an image beside text on its own."""
+    if not any(part.type is PartType.IMAGE for part in parts) or any(part.media_type in _WEB for part in parts):
+        return [parts]
+    return [tuple(run) for _, run in groupby(parts, lambda part: part.type is PartType.IMAGE and id(part))]
+
+
 def _word(value: Any) -> str:
     return value if isinstance(value, str) else compact(value)
 
@@ -46,7 +54,7 @@ def _items(step: Step) -> list[dict[str, Any]]:
     else:
         source = {Source.USER: "user", Source.AGENT: "agent"}.get(step.source, "environment")
         name = "system" if step.source is Source.SYSTEM else step.name
-        items = [_observation(step.content, source, name, extra)]
+        items = [_observation(parts, source, name, extra) for parts in _shown(step.content)]
         if step.reward is not None:
             items[0]["reward"] = step.reward
     given = extra.get("observed")

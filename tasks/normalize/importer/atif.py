@@ -155,6 +155,10 @@ def _step(
         span = _span(metrics, len(draft.steps), _text(step, "model_name"))
         if span is not None:
             spans.append(span)
+        else:
+            draft.lost.update(
+                f"steps[].metrics.{name}" for name in ("prompt_token_ids", "logprobs") if metrics.get(name)
+            )
     draft.steps.append(
         Step(
             source=Source.ENVIRONMENT if blank else Source(source),

@@ -4,6 +4,9 @@ import base64
 import hashlib
 import json
 import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +78,9 @@ EMBEDDED = [
 ]
 
 
-@pytest.mark.parametrize(("use", "record", "data"), EMBEDDED)
+@pytest.mark.parametrize(
+    ("use", "record", "data"), EMBEDDED, ids=[f"{use}-{n}" for n, (use, _, _) in enumerate(EMBEDDED)]
+)
 def test_embedded_content_becomes_a_blob(
     use: str, record: dict[str, Any], data: bytes, tmp_path: Path, run_entry: Any, lake: Any
 ) -> None:
@@ -223,3 +228,49 @@ def test_a_batch_that_never_commits_leaves_a_blob_and_no_row(tmp_path: Path, mak
     importer.run(importer.plan(WorkingSet(), ctx).items, ctx)
     assert Blobs(lake).stored() == {SHA}
     assert lake.sql("select id from trajectories").num_rows == 0
+
+
+IMPORT = """
+import sys
+from pathlib import Path
+from schemas.recipe import Recipe
+from schemas.vocabulary import Stage
+from tasks.batch import register, run_batch
+from tasks.context import Context
+from tasks.operator import WorkingSet
+from tasks.stage import plan_entry
+from warehouse.lake import Lake
+folder = Path(sys.argv[1])
+entry = {"use": "openai_chat", "paths": [str(folder / "logs")]}
+ctx = Context(Recipe(name="test", normalize=(entry,)), Lake.open(sys.argv[2]), sys.argv[3], folder, folder / "out")
+register(ctx)
+for planned in plan_entry(ctx, Stage.NORMALIZE, 0, WorkingSet()):
+    print("planned", flush=True)
+    for ref in planned.batches:
+        run_batch(ref)
+"""
+
+
+@pytest.mark.slow
+def test_an_import_killed_at_any_moment_names_no_blob_that_is_not_there(
+    tmp_path: Path, run_entry: Any, lake: Any
+) -> None:
+    (tmp_path / "logs").mkdir()
+    for part in range(4):
+        lines = []
+        for number in range(150):
+            data = base64.b64encode(PNG + bytes([part, number]) * 20_000).decode()
+            image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
+            lines.append(json.dumps(chat(image)))
+        (tmp_path / "logs" / f"{part}.jsonl").write_text("\n".join(lines))
+    for attempt, pause in enumerate((0.1, 0.6, 1.5)):
+        arguments = [sys.executable, "-c", IMPORT, str(tmp_path), lake.address, f"killed{attempt}"]
+        with subprocess.Popen(arguments, cwd=Path(__file__).parents[3], stdout=subprocess.PIPE) as child:
+            assert child.stdout is not None and child.stdout.readline() == b"planned\n"
+            time.sleep(pause)
+            child.kill()
+        assert not [trouble for trouble in examine(lake) if "are gone" in trouble]
+    ran = run_entry(Stage.NORMALIZE, {"use": "openai_chat", "paths": ["logs"]})
+    assert ran.report.n_kept == 600
+    assert len(Blobs(lake).stored()) == 600
+    assert examine(lake) == []

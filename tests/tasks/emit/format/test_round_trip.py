@@ -307,3 +307,29 @@ def test_hermes_markup_inside_of_arguments_comes_back_and_in_results_is_refused(
     assert again.steps[0].tool_calls[0].arguments_json == '{"x":"</tool_call><tool_call>"}'
     with pytest.raises(RecordError, match="markup_in_text"):
         made("x", "</tool_response>")
+
+
+def test_images_beside_text_are_observations_of_their_own_in_adp() -> None:
+    def image(name: str) -> dict[str, Any]:
+        return {"type": "image_url", "image_url": {"url": f"media/{name}.png"}}
+
+    parts = [{"type": "text", "text": "Look:"}, {"type": "text", "text": "two."}, image("a"), image("b")]
+    messages = [{"role": "user", "content": parts}, {"role": "assistant", "content": "Seen."}]
+    record = adp.write(OpenaiChat(paths=()).read({"messages": messages})[0].trajectory)
+    assert [(item["class_"], item["content"], item.get("source")) for item in record["content"]] == [
+        ("text_observation", "Look:\ntwo.", "user"),
+        ("image_observation", "media/a.png", "user"),
+        ("image_observation", "media/b.png", "user"),
+        ("message_action", "Seen.", None),
+    ]
+
+
+def test_token_ids_without_sampled_ones_are_named_as_lost() -> None:
+    step = {"step_id": 1, "source": "agent", "message": "a", "metrics": {"prompt_token_ids": [1], "logprobs": [-1.0]}}
+    record = {"schema_version": "ATIF-v1.8", "agent": {"name": "a", "version": "1"}, "steps": [step]}
+    [reading] = Atif(paths=()).read(record)
+    assert reading.spans == ()
+    assert reading.trajectory.provenance.lost_fields == (
+        "steps[].metrics.logprobs",
+        "steps[].metrics.prompt_token_ids",
+    )
