@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from schemas.errors import FaultError, Unavailable
-from tasks.sandbox import bwrap, cgroup, interpreter, leases
-from tasks.sandbox.container import PROBE, Container
+from tasks.sandbox import bwrap, cgroup, container, interpreter, leases, probe
+from tasks.sandbox.container import Container
 from tasks.sandbox.engine import Bubblewrap, Engine, Open
 from tasks.sandbox.folders import INSIDE as PACKAGES_INSIDE
 from tasks.sandbox.jail import Ended, Jail, Slot
@@ -22,6 +22,7 @@ from tasks.sandbox.reading import read_calls
 from tasks.sandbox.results import Call, Limits, RunKind
 from tasks.sandbox.shape import Needs, Shape
 from tasks.sandbox.state import state_dir
+from tasks.sandbox.tools import INSIDE as TOOLS_INSIDE
 from tasks.sandbox.tools import Tools
 from tasks.sandbox.tools import prepare as prepare_tools
 
@@ -65,7 +66,7 @@ class Backend:
             every = [Slot(number, uids[number] if uids else None, groups[number]) for number in range(count)]
             mode = "watchdog" if groups[0] is None else "cgroup"
             box = cls(every, engine, mode, lease, warm)
-            box.prove(_PROBE)
+            box.prove(probe.PROBE)
         except BaseException:
             lease.release()
             raise
@@ -77,7 +78,7 @@ class Backend:
         lease = leases.hold_containers(state_dir(), engine.path, engine.prefix)
         try:
             box = cls([Slot(number) for number in range(slots + warm)], engine, engine.mode, lease, warm)
-            box.prove(PROBE)
+            box.prove(container.PROBE)
         except BaseException:
             lease.release()
             raise
@@ -157,17 +158,26 @@ class Backend:
         lasting: it must not end with the calling thread.
         """
         jail = self._pool.take(shape)
-        if jail is None:
-            slot = self._slots.get(timeout=_PATIENCE_S)
-            if lasting:
-                jail = self._pool.start(shape, slot)
-            if jail is None:
-                jail = Jail(slot, self.engine.launch(slot, shape))
-                jail.start()
+        slot = jail.slot if jail is not None else self._slots.get(timeout=_PATIENCE_S)
         try:
-            yield jail
+            yield jail or self._started(shape, slot, lasting=lasting)
         finally:
-            self._slots.put(jail.slot)
+            self._slots.put(slot)
+
+    def _started(self, shape: Shape, slot: Slot, *, lasting: bool) -> Jail:
+        jail = self._pool.start(shape, slot) if lasting else None
+        if jail is None:
+            jail = Jail(slot, self.engine.launch(slot, shape))
+            try:
+                jail.start()
+            except OSError as error:
+                raise Unavailable("sandbox", f"A jail could not be started: {error}") from error
+        return jail
+
+    def programs(self, needs: Needs) -> str:
+        """The folder of the system binaries as the programs see it."""
+        tools = self.tools(needs.tools)
+        return str(tools.root) if tools and self.engine.unsafe else TOOLS_INSIDE
 
     def bound(self, jail: Jail, limits: Limits) -> None:
         """Sets the limits of the jail's cgroup."""
@@ -204,13 +214,13 @@ class Backend:
                     break
             return ended
 
-    def prove(self, probe: str) -> None:
+    def prove(self, code: str) -> None:
         """One run whose answer shows that the protections are in place; Unavailable when they are not."""
         limits = Limits(wall_s=30.0)
         calls = [Call(entry="probe")]
 
         def request(place: Place) -> bytes:
-            return calls_request(probe, calls, limits, None, place, stop_on_timeout=True)
+            return calls_request(code, calls, limits, None, place, stop_on_timeout=True)
 
         found = read_calls(self.run(request, limits, 30.0, 60.0, 1 << 16), 1, limits, self.mode).results[0]
         if found.kind is not RunKind.OK:
@@ -227,27 +237,3 @@ class Backend:
             if self._lease is not None:
                 self._lease.release()
                 self._lease = None
-
-
-_PROBE = """
-import os, socket
-
-def refused(action, *arguments):
-    try:
-        action(*arguments)
-    except OSError:
-        return True
-    return False
-
-def probe():
-    host = {"root", "home", "usr", "var", "etc", "sys", "run", "mnt", "srv", "boot", "media"}
-    return {
-        "user id": os.getuid() == 1000,
-        "first process": os.getppid() == 1,
-        "read-only root": refused(os.mkdir, "/x") and refused(open, "/dev/x", "w"),
-        "no host files": not host & set(os.listdir("/")) and not os.listdir("/proc"),
-        "system call filter": refused(os.chroot, "/tmp") and refused(os.memfd_create, "x"),
-        "no network": refused(socket.socket, socket.AF_INET, socket.SOCK_DGRAM),
-        "environment": {"HOME", "LANG", "LD_LIBRARY_PATH", "LD_BIND_NOW", "PWD", "PYTHONHASHSEED"} >= set(os.environ),
-    }
-"""

@@ -86,9 +86,13 @@ class Jail:
         self._began = 0.0
 
     def start(self) -> bool:
-        """Spawns it and waits until its runner asks for a request; whether it does."""
-        self._process, self._pipes = self._spawn()
-        self._up = self._ready(self._process)
+        """Spawns it and waits until its runner asks for a request; whether it does. Nothing is left after an error."""
+        try:
+            self._process, self._pipes = self._spawn()
+            self._up = self._ready(self._process)
+        except BaseException:
+            self.end(kill=True)
+            raise
         return self._up
 
     def ask(
@@ -135,6 +139,7 @@ class Jail:
         try:
             if self._process is not None:
                 self._finish(self._process, kill=kill)
+                self._process, self._up = None, False
         finally:
             for fd in self._fds:
                 os.close(fd)

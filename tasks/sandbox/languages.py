@@ -8,6 +8,7 @@ nothing is said about the program.
 """
 
 import re
+from functools import lru_cache
 
 from schemas.errors import UserError
 from schemas.trajectory import Base
@@ -15,6 +16,7 @@ from tasks.sandbox import tools
 from tasks.sandbox.folders import INSIDE
 from tasks.sandbox.protocol import FOLDER
 from tasks.sandbox.results import Limits
+from tasks.sandbox.tools import INSIDE as PROGRAMS
 
 # What a shell program may expect to find; those that a machine lacks are left out, which its version shows.
 _SHELL = (
@@ -52,10 +54,10 @@ class Command(Base, frozen=True):
 
     def present(self) -> tuple[str, ...]:
         """The binaries that the jail gets here."""
-        return (*self.tools, *(name for name in self.optional if tools.find(name) is not None))
+        return (*self.tools, *_there(self.optional))
 
-    def line(self, python: str, limits: Limits) -> tuple[str, ...]:
-        """The command line inside, its first word a path."""
+    def line(self, python: str, limits: Limits, folder: str = PROGRAMS) -> tuple[str, ...]:
+        """The command line inside, its first word a path; folder: where the binaries are."""
         first, *rest = self.argv or ("",)
         if first != "python" and first not in self.tools:
             known = ", ".join(("python", *self.tools))
@@ -67,7 +69,12 @@ class Command(Base, frozen=True):
             for name, value in values.items():
                 text = text.replace(name, value)
             filled.append(text)
-        return (python if first == "python" else f"{tools.INSIDE}/{first}", *filled)
+        return (python if first == "python" else f"{folder}/{first}", *filled)
+
+
+@lru_cache(maxsize=64)
+def _there(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in names if tools.find(name) is not None)
 
 
 _SH = Command(
@@ -103,13 +110,16 @@ def language(name: str) -> Command:
     return found
 
 
-def environment(*, packages: bool = False) -> dict[str, str]:
-    """The whole environment of such a program; packages: Python inside may import the declared ones."""
+def environment(folder: str = PROGRAMS, *, packages: bool = False) -> dict[str, str]:
+    """The whole environment of such a program.
+
+    folder: where its binaries are; packages: Python inside may import the declared ones.
+    """
     found = {
-        "PATH": tools.INSIDE,
+        "PATH": folder,
         "HOME": FOLDER,
         "LANG": "C.UTF-8",
-        "LD_LIBRARY_PATH": f"{tools.LIBRARIES}:/opt/python/lib",
+        "LD_LIBRARY_PATH": f"{folder}/.libs:/opt/python/lib",
         "TMPDIR": "/tmp",  # noqa: S108 - the jail's own
         "PYTHONDONTWRITEBYTECODE": "1",
     }

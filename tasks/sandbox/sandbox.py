@@ -155,8 +155,10 @@ class Sandbox:
 
         Unavailable `no_interpreter` when one of its binaries is not on this machine.
         """
-        program = Program(argv=command.line(self._box.python.python, limits), env=environment(packages=bool(packages)))
         needs = Needs(packages=tuple(packages), tools=command.present(), loopback=loopback, reserves=command.reserves)
+        folder = self._box.programs(needs)
+        line = command.line(self._box.python.python, limits, folder)
+        program = Program(argv=line, env=environment(folder, packages=bool(packages)))
         written = {**(files or {}), command.file: code.encode("utf-8", "backslashreplace")}
         return full_heap(self._run(program, stdin, written, limits, needs, collect=collect))
 

@@ -19,7 +19,6 @@ from schemas.trajectory import Base
 from tasks.sandbox.interpreter import needed
 
 INSIDE = "/opt/bin"
-LIBRARIES = f"{INSIDE}/.libs"
 _SEARCHED = ("/usr/bin", "/bin", "/usr/local/bin")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63}")
 _LAYOUT = 1

@@ -103,6 +103,14 @@ def test_a_command_must_start_with_one_of_its_tools(box: Sandbox) -> None:
         language("cobol")
 
 
+def test_shared_memory_counts_where_address_space_is_not_limited(watched: Sandbox) -> None:
+    """What a program like V8 may reserve without limit, the watchdog sums all the same."""
+    code = "import mmap, time\nheld = mmap.mmap(-1, 600 << 20)\nfor at in range(0, len(held), 4096): held[at] = 1\n"
+    wide = Command(argv=("python", "{file}"), file="main.py", reserves=True)
+    ran = watched.run_program(f"{code}time.sleep(5)\nprint('ESCAPED')", wide, limits=Limits(memory_mb=256))
+    assert (ran.kind, ran.stdout) == (RunKind.MEMORY, ""), ran
+
+
 @pytest.fixture(scope="module")
 def results(request: pytest.FixtureRequest) -> dict[str, dict[str, RunResult]]:
     found = {}

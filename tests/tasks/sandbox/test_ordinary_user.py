@@ -33,7 +33,7 @@ def place() -> Iterator[Path]:
     for package in ("schemas", "tasks"):
         shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(Path(msgspec.__file__).parent, folder / "msgspec")
-    for name in ("attack_all.py", "escapes.py"):
+    for name in ("attack_all.py", "escapes.py", "escapes_programs.py"):
         shutil.copy(HERE / name, folder)
     shutil.copy(FORGERIES, folder)
     for path in (folder, *folder.rglob("*")):
@@ -48,7 +48,7 @@ def report(place: Path) -> dict[str, Any]:
     home = python.root / "opt" / "python"
     done = subprocess.run(
         ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups", str(home / "bin" / "python3"), "-S",
-         str(place / "attack_all.py"), str(place / "escapes.py"), str(place / "forgeries.py")],
+         *(str(place / f"{name}.py") for name in ("attack_all", "escapes", "forgeries", "escapes_programs"))],
         env={"PYTHONPATH": str(place), "LD_LIBRARY_PATH": str(home / "lib"), "HOME": str(place), "PATH": os.defpath},
         cwd=place, capture_output=True, text=True, check=False, timeout=280,
     )  # fmt: skip
@@ -70,6 +70,18 @@ def test_every_escape_is_refused(report: dict[str, Any]) -> None:
     }
     assert not bad
     assert len(report["escapes"]) == len(escapes)
+
+
+def test_every_escape_from_another_language_is_refused(report: dict[str, Any]) -> None:
+    programs = {each.name: each for each in runpy.run_path(str(HERE / "escapes_programs.py"))["PROGRAMS"]}
+    bad = {
+        name: found
+        for name, found in report["programs"].items()
+        if "ESCAPED" in found[1]
+        or (not (found[0] == "ok" and found[1].split()[-1:] == ["refused"]) and found[0] not in programs[name].ends)
+    }
+    assert not bad
+    assert report["programs"]
 
 
 def test_every_forgery_is_refused(report: dict[str, Any]) -> None:

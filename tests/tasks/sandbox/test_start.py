@@ -15,6 +15,7 @@ import pytest
 
 from schemas.errors import FaultError, Unavailable, UserError
 from tasks.sandbox import bwrap, cgroup, interpreter, leases, processes, state
+from tasks.sandbox.languages import language
 from tasks.sandbox.results import Call, Limits, RunKind
 from tasks.sandbox.sandbox import UNSAFE, Sandbox
 
@@ -90,6 +91,9 @@ def test_only_the_users_explicit_wish_runs_code_unprotected(monkeypatch: pytest.
         assert box.run_python("print(open('a').read())", files={"a": "b"}).stdout == "b\n"
         limits = Limits(wall_s=0.5)
         assert box.run_python("import time; time.sleep(60)", limits=limits).kind is RunKind.TIMEOUT
+        assert box.run_program("read x; echo $x | cat; pwd", language("sh"), stdin="a\n").stdout.startswith("a\n/")
+        with pytest.raises(Unavailable, match="needs a jail"):
+            box.session()
     finally:
         box.close()
 
