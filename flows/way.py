@@ -8,8 +8,8 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -26,13 +26,14 @@ from schemas.recipe import Recipe
 from schemas.rows import RunEvent
 from schemas.vocabulary import Stage
 from tasks.batch import BatchRef, BatchSummary, forget, register
-from tasks.client.redact import guard_logs
+from tasks.client.redact import guard_logs, redact
 from tasks.context import Context
 from tasks.curate.explore import source_losses
 from tasks.emit.base import Exporter
 from tasks.operator import WorkingSet
 from tasks.recipe import entries, operator_of
 from tasks.stage import EntryReport, finish_part, plan_entry, record_plan, whole_report
+from tasks.train.base import Trainer
 from warehouse.checkpoint import checkpoint
 from warehouse.counts import check_counts
 from warehouse.lake import Lake, Stamp
@@ -45,6 +46,12 @@ _PARTS = ("tasks", "trajectories", "kept", "barred", "pairs")
 
 class Observer(Protocol):
     """Who is told how a run goes; the command line draws it."""
+
+    def begin(self, calls: Callable[[], dict[str, float]]) -> None:
+        """A run begins; `calls` gives what its model calls came to so far, at any time."""
+
+    def say(self, text: str) -> None:
+        """A plug-in or the model client has something to tell: a shortage, a training step, a slow endpoint."""
 
     def entry(self, stage: Stage, name: str, batches: int, items: int, share: float) -> None:
         """An entry begins, with so many batches and planned items.
@@ -61,6 +68,12 @@ class Observer(Protocol):
 
 class Silent:
     """An observer that says nothing."""
+
+    def begin(self, calls: Callable[[], dict[str, float]]) -> None:
+        """Says nothing."""
+
+    def say(self, text: str) -> None:
+        """Says nothing."""
 
     def entry(self, stage: Stage, name: str, batches: int, items: int, share: float) -> None:
         """Says nothing."""
@@ -82,7 +95,7 @@ def observe(observer: Observer) -> None:
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """What a flow returns: a run's entries with their counts, the calls it made, and where its shards are."""
+    """What a flow returns: a run's entries with their counts, its calls, where its shards and checkpoints are."""
 
     run_id: str
     recipe: str
@@ -94,6 +107,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     failed_share: float
     over_limit: bool
     alarms: tuple[str, ...] = ()
+    checkpoints: tuple[tuple[str, str], ...] = ()
 
 
 def threads() -> TaskRunner[Any]:
@@ -110,6 +124,7 @@ class Way:
     def __init__(self, ctx: Context, working: WorkingSet | None = None) -> None:
         self.ctx, self.working = ctx, working or WorkingSet()
         self.reports: list[EntryReport] = []
+        self.checkpoints: list[tuple[str, str]] = []
         self.started = time.monotonic()
 
     def take(self, stage: Stage, batch_task: BatchTask) -> None:
@@ -147,6 +162,8 @@ class Way:
             if folder.is_dir():
                 written = (planned.operator.label, str(folder))
                 working = msgspec.structs.replace(working, shards=(*working.shards, written))
+        if isinstance(planned.operator, Trainer) and planned.operator.folder(self.ctx).is_dir():
+            self.checkpoints.append((planned.operator.label, str(planned.operator.folder(self.ctx))))
         return working
 
     def summary(self) -> Summary:
@@ -164,6 +181,7 @@ class Way:
             seconds=time.monotonic() - self.started,
             failed_share=share,
             alarms=self._alarms(),
+            checkpoints=tuple(self.checkpoints),
             over_limit=any(r.n_in and r.n_dead / r.n_in > self.ctx.recipe.max_failed for r in self.reports),
         )
 
@@ -240,8 +258,9 @@ def under_way(
     opened = Lake.open(lake)
     run_id = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
     folder = Path(out or recipe.out or f"out/{recipe.name}").expanduser().resolve()
-    ctx = Context(recipe, opened, run_id, Path(recipe_dir).resolve(), folder, limit=limit)
+    ctx = Context(recipe, opened, run_id, Path(recipe_dir).resolve(), folder, limit=limit, say=_observer.say)
     register(ctx)
+    _observer.begin(ctx.calls)
     try:
         stamp = Stamp(run_id, "run", content_id("recipe", recipe))
         opened.append(
@@ -257,12 +276,31 @@ def under_way(
                 ]
             },
         )
-        yield Way(ctx, working)
+        try:
+            yield Way(ctx, working)
+        except BaseException as error:
+            _record_failure(ctx, stamp, error)
+            raise
         # Not after an error or a signal: batches may still run in Prefect's threads, and a database that is closed
         # under its own query blocks for ever. The process's end closes it then, and frees its leases.
         opened.close()
     finally:
         forget(ctx)
+
+
+def _record_failure(ctx: Context, stamp: Stamp, error: BaseException) -> None:
+    """Notes in `runs` why the run ended early, where that is still possible; it changes nothing else."""
+    stopped = isinstance(error, KeyboardInterrupt | SystemExit)
+    text = "" if stopped else redact(f"{type(error).__name__}: {error}")[:2000]
+    event = RunEvent(
+        id=content_id("run", ctx.run_id, "failed"),
+        event="failed",
+        recipe=ctx.recipe.name,
+        status="stopped" if stopped else "failed",
+        summary_json=canonical_json({"error": text}),
+    )
+    with suppress(Exception):
+        ctx.lake.append(stamp, {"runs": [event]})
 
 
 class Dataset(NamedTuple):

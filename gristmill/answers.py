@@ -1,6 +1,7 @@
 """Writes the answer of a query: a table to look at, or JSON lines, CSV, Parquet for programs."""
 
 import math
+import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -14,6 +15,8 @@ from schemas.errors import UserError
 FORMATS = ("table", "json", "csv", "parquet")
 _SHOWN_ROWS = 200
 _SHOWN_CHARACTERS = 400
+# Ids are 32 hexadecimal digits; twelve tell them apart for people, and every command takes the start of one.
+_ID = re.compile(r"(?<![0-9a-f])([0-9a-f]{12})[0-9a-f]{20}(?![0-9a-f])")
 
 
 def write_answer(answer: pa.Table, fmt: str, out: str) -> None:
@@ -93,17 +96,15 @@ def _flat(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _cell(value: object) -> str:
-    return "" if value is None else str(value)[:_SHOWN_CHARACTERS]
+    return "" if value is None else _ID.sub(r"\1", str(value))[:_SHOWN_CHARACTERS]
 
 
 def _show(answer: pa.Table) -> None:
     from gristmill.output import out, records, table
 
     names = answer.column_names
-    rows = [
-        ["" if v is None else str(v)[:_SHOWN_CHARACTERS] for v in r.values()]
-        for r in answer.slice(0, _SHOWN_ROWS).to_pylist()
-    ]
+    shown = answer.slice(0, _SHOWN_ROWS).to_pylist()
+    rows = [[_cell(value) for value in row.values()] for row in shown]
     widths = [max([len(name), *(len(row[at]) for row in rows)]) for at, name in enumerate(names)]
     if sum(widths) + 3 * len(names) <= out.width or len(names) == 1:
         table("", names, rows)

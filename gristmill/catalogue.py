@@ -1,6 +1,7 @@
 """Every plug-in with what it does and its options, read from the classes themselves."""
 
 import inspect
+import sys
 from typing import Any
 
 import msgspec
@@ -17,12 +18,15 @@ def catalogue(stage: str = "") -> list[dict[str, Any]]:
             continue
         for use in plugin_ids(kind):
             cls = plugin_class(kind, use)
+            module = (inspect.getdoc(sys.modules[cls.__module__]) or "").strip()
             found.append(
                 {
                     "id": use,
                     "stage": STAGE_OF[kind].value,
                     "kind": kind.value,
-                    "what": (inspect.getdoc(cls) or "").split("\n", 1)[0],
+                    # The file's docstring says what it is, the class's what its options mean.
+                    "what": module.split("\n", 1)[0],
+                    "doc": f"{module}\n\n{inspect.getdoc(cls) or ''}".strip(),
                     "options": {field.encode_name: _default(field) for field in msgspec.structs.fields(cls)},
                 }
             )

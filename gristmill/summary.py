@@ -73,12 +73,38 @@ def print_summary(summary: "Summary", *, published: bool = True) -> None:
         out.print("model calls: none were needed")
     for alarm in summary.alarms:
         out.print(f"alarm: {alarm}", style="yellow", markup=False)
+    _print_trainings(lake, summary)
     for label, folder in summary.shards:
         out.print(f"shards: {label:<14}{folder}")
     out.print(f"run {summary.run_id} took {summary.seconds:.0f} s")
     if published:
         _try_next(summary, lake)
     lake.close()
+
+
+def _print_trainings(lake: "Lake", summary: "Summary") -> None:
+    """A line per checkpoint of the run's trainers, also of one that an earlier run trained."""
+    trained = lake.sql(
+        "select distinct on (d.id) r.name, d.evidence_json from runs r "
+        "join plans p on p.scope_hash = r.scope_hash "
+        "join decisions d on d.fingerprint = r.fingerprint and d.item_id = p.item_id "
+        "where r.run_id = ? and r.event = 'operator' and r.stage = 'train'",
+        params=[summary.run_id],
+    ).to_pylist()
+    for row in trained:
+        made = json.loads(row["evidence_json"])
+        losses = made.get("losses") or []
+        text = f"trained: {row['name']} {made.get('steps')} steps on {made.get('rows')} rows"
+        if losses:
+            text += f", loss {losses[0]:.3g} to {losses[-1]:.3g}"
+        if made.get("masked") is not None:
+            text += f", {made['masked']:.0%} of the tokens masked"
+        rewards = [value for value in made.get("rewards") or [] if value is not None]
+        if rewards:
+            text += f", reward {rewards[0]:.3g} to {rewards[-1]:.3g}"
+        out.print(text, markup=False)
+    for label, folder in summary.checkpoints:
+        out.print(f"checkpoint: {label:<10}{folder}", markup=False)
 
 
 def _try_next(summary: "Summary", lake: "Lake") -> None:

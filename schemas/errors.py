@@ -6,6 +6,9 @@ ours (exit 1). `Unavailable` marks trouble of the surroundings (endpoint down, d
 missing): the item stays pending and the next run takes it up again.
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class GristmillError(Exception):
     """Base of every error that Gristmill raises on purpose."""
@@ -20,6 +23,12 @@ class UserError(GristmillError):
     def __init__(self, given: str, known: str = "", todo: str = "") -> None:
         self.given, self.known, self.todo = given, known, todo
         super().__init__("\n".join(part for part in (given, known, todo) if part))
+
+
+def meant(given: str, known: Iterable[str]) -> str:
+    """The question whether the reader meant a known word that is close to what was given; "" when none is."""
+    close = get_close_matches(given.lower(), list(known), n=1, cutoff=0.7)
+    return f"Did you mean '{close[0]}'?" if close else ""
 
 
 class MissingExtra(UserError):

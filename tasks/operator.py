@@ -9,6 +9,7 @@ or a Pending. The runner refuses a batch in which an item is missing or counted 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
@@ -147,6 +148,12 @@ class Operator(Plugin, frozen=True, kw_only=True):
     def batches(self, items: Sequence[Item]) -> list[Sequence[Item]]:
         """Items that do not depend on each other, cut into batches; override where they differ much in size."""
         return [items[start : start + self.batch_size] for start in range(0, len(items), self.batch_size)]
+
+    def refuse_early(self, folder: Path) -> None:
+        """Raises UserError for names and files of the options that a quick look tells to be wrong, before a run.
+
+        folder: what the recipe's relative paths are relative to.
+        """
 
     def present(self, items: Sequence[Item], ctx: "Context") -> bool:
         """Whether what these decided items wrote outside the lake still stands; if not, the batch runs again."""

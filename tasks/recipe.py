@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import UserError
+from schemas.errors import UserError, meant
 from schemas.recipe import Recipe
 from schemas.vocabulary import Kind, Stage
 from tasks.client.redact import refuse_secrets
@@ -48,6 +48,7 @@ def parse_recipe(raw: dict[str, Any], where: str = "recipe") -> Recipe:
         raise UserError(
             f"Unknown key{'s' if len(unknown) > 1 else ''} {', '.join(map(repr, unknown))} in {where}.",
             f"Known keys: {', '.join(known)}.",
+            meant(unknown[0], known),
         )
     try:
         recipe = msgspec.convert(raw, Recipe)
@@ -65,6 +66,13 @@ def parse_recipe(raw: dict[str, Any], where: str = "recipe") -> Recipe:
     for stage in (Stage.EMIT, Stage.TRAIN):
         _refuse_same_names(recipe, stage, where)
     return recipe
+
+
+def refuse_early(recipe: Recipe, folder: Path) -> None:
+    """Raises UserError for what a quick look at files and names tells to be wrong; `folder` is the recipe's."""
+    for stage in Stage:
+        for index in range(len(entries(recipe, stage))):
+            operator_of(recipe, stage, index).refuse_early(folder)
 
 
 def _refuse_same_names(recipe: Recipe, stage: Stage, where: str) -> None:

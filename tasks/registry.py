@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import UserError
+from schemas.errors import UserError, meant
 from schemas.vocabulary import Kind, Stage
+from tasks.bounds import out_of_bounds
 from tasks.operator import Plugin
 
 ID_PATTERN = re.compile(r"[a-z][a-z0-9_]*")
@@ -116,7 +117,7 @@ def plugin_class(kind: Kind, use: str) -> type[Plugin]:
     raise UserError(
         f"Unknown {kind.value} '{use}'.",
         f"Known: {', '.join(plugin_ids(kind)) or 'none'}.",
-        f"List them with: gristmill plugins {STAGE_OF[kind].value}",
+        meant(use, plugin_ids(kind)) or f"List them with: gristmill plugins {STAGE_OF[kind].value}",
     )
 
 
@@ -141,11 +142,16 @@ def build(kind: Kind, entry: dict[str, Any], where: str = "") -> Plugin:
             f"Unknown option{'s' if len(unknown) > 1 else ''} {', '.join(map(repr, unknown))} of "
             f"{kind.value} '{entry['use']}'{place}.",
             f"Known options: {', '.join(known) or 'none'}.",
+            meant(unknown[0], known),
         )
     try:
-        return msgspec.convert(options, cls)
+        plugin = msgspec.convert(options, cls)
     except (msgspec.ValidationError, ValueError) as error:
         raise UserError(
             f"An option of {kind.value} '{entry['use']}'{place} does not fit: {error}",
             f"Known options: {', '.join(known) or 'none'}.",
         ) from error
+    wrong = out_of_bounds(plugin)
+    if wrong:
+        raise UserError(f"An option of {kind.value} '{entry['use']}'{place} does not fit: {wrong}.")
+    return plugin

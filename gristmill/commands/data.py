@@ -54,7 +54,7 @@ def import_(
 
     from gristmill.output import err
     from schemas.errors import UserError
-    from tasks.recipe import parse_recipe
+    from tasks.recipe import parse_recipe, refuse_early
 
     files = list(paths or [])
     if Path(fmt).exists():
@@ -74,7 +74,7 @@ def import_(
         entry["licence"] = licence
     entry |= parse_options(option)
     recipe = {"name": name if name[0].isalpha() else f"d{name}", "normalize": [entry]}
-    parse_recipe(recipe, "import")
+    refuse_early(parse_recipe(recipe, "import"), Path())
     run_flow("ingest", lake, as_json, recipe=recipe)
 
 

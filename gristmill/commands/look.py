@@ -32,12 +32,12 @@ def open_lake(lake: str) -> "Lake":
 
 
 def _run_id(lake: "Lake", given: str) -> str:
-    """The one run whose id starts with `given`; the newest run for an empty string."""
+    """The one run whose id starts with `given`; for an empty string the newest that got as far as an entry."""
     from schemas.errors import UserError
 
     rows = lake.sql(
-        "select run_id, max(created_at) as newest from runs where starts_with(run_id, ?) "
-        "group by run_id order by newest desc",
+        "select run_id from runs where starts_with(run_id, ?) "
+        "group by run_id order by bool_or(event = 'operator') desc, max(created_at) desc",
         params=[given],
     ).to_pylist()
     if not rows:
@@ -61,8 +61,9 @@ def status(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption
         return
     rows = opened.sql(
         "select run_id, any_value(recipe) as recipe, min(created_at) as started, "
-        "max(created_at) filter (event = 'finished') as finished, "
-        "coalesce(max(status) filter (event = 'finished'), 'unfinished') as status, "
+        "max(created_at) filter (event in ('finished', 'failed')) as finished, "
+        "coalesce(max(status) filter (event in ('finished', 'failed')), 'unfinished') as status, "
+        "any_value(json_extract_string(summary_json, '$.error')) filter (event = 'failed') as error, "
         "sum(n_in) filter (event = 'operator') as items "
         "from runs group by run_id order by started desc"
     ).to_pylist()
@@ -72,7 +73,7 @@ def status(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption
     table(
         "runs",
         ["run", "recipe", "started", "took", "items", "status"],
-        [[r["run_id"], r["recipe"], f"{r['started']:%m-%d %H:%M}", _took(r), r["items"], r["status"]] for r in rows],
+        [[r["run_id"], r["recipe"], f"{r['started']:%m-%d %H:%M}", _took(r), r["items"], _status(r)] for r in rows],
         right=["took", "items"],
     )
 
@@ -80,6 +81,11 @@ def status(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption
 def _took(run: dict[str, Any]) -> str:
     """How long a finished run took, in seconds."""
     return f"{(run['finished'] - run['started']).total_seconds():.0f} s" if run["finished"] else ""
+
+
+def _status(run: dict[str, Any]) -> str:
+    """How a run ended: done, over_limit, failed (and why), stopped; unfinished while it runs or after a kill."""
+    return f"{run['status']}: {run['error'].splitlines()[0][:120]}" if run["error"] else str(run["status"])
 
 
 def funnel(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption = False) -> None:

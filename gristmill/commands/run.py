@@ -26,9 +26,9 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Run RECIPE: make, verify, curate, export, train. Run it again and only what is missing is done."""
-    from tasks.recipe import load_recipe
+    from tasks.recipe import load_recipe, refuse_early
 
-    load_recipe(recipe, overrides)
+    refuse_early(load_recipe(recipe, overrides), Path(recipe).parent)
     run_flow("refresh", lake, as_json, recipe=recipe, overrides=overrides, out=out)
 
 
@@ -69,9 +69,9 @@ def preview(
     """Take three items through every stage in a lake of their own, and estimate the whole run."""
     import tempfile
 
-    from tasks.recipe import load_recipe
+    from tasks.recipe import load_recipe, refuse_early
 
-    load_recipe(recipe, overrides)
+    refuse_early(load_recipe(recipe, overrides), Path(recipe).parent)
     with tempfile.TemporaryDirectory(prefix="gristmill-preview-") as folder:
         from gristmill.calling import call
         from gristmill.output import print_json
@@ -91,12 +91,13 @@ def validate(
     overrides: SetOption = [],  # noqa: B006 - as above
     as_json: JsonOption = False,
 ) -> None:
-    """Check RECIPE without running it: its keys, its plug-ins, their options."""
+    """Check RECIPE without running it: its keys, its plug-ins, their options, the files and data sets they name."""
     from gristmill.output import out, print_json
     from schemas.vocabulary import Stage
-    from tasks.recipe import entries, load_recipe
+    from tasks.recipe import entries, load_recipe, refuse_early
 
     loaded = load_recipe(recipe, overrides)
+    refuse_early(loaded, Path(recipe).parent)
     found = {stage.value: [entry["use"] for entry in entries(loaded, stage)] for stage in Stage}
     if as_json:
         print_json({"name": loaded.name, "stages": found})

@@ -14,25 +14,42 @@ def add_to(app: typer.Typer) -> None:
 
 
 def plugins(
-    stage: Annotated[str, typer.Argument(metavar="[STAGE]", help="Only this stage's plug-ins.")] = "",
+    which: Annotated[
+        str, typer.Argument(metavar="[STAGE|ID]", help="A stage's plug-ins with their options, or one in full.")
+    ] = "",
     as_json: JsonOption = False,
 ) -> None:
-    """List the plug-ins, what each does, and its options with their defaults."""
+    """List the plug-ins and what each does; of a stage or of one, also the options with their defaults."""
+    from rich.padding import Padding
+
     from gristmill.catalogue import catalogue
     from gristmill.output import out, print_json
-    from schemas.errors import UserError
+    from schemas.errors import UserError, meant
     from schemas.vocabulary import Stage
 
-    if stage and stage not in set(Stage):
-        raise UserError(f"Unknown stage '{stage}'.", f"Known: {', '.join(Stage)}.")
-    found = catalogue(stage)
+    found = catalogue(which if which in set(Stage) else "")
+    if which and which not in set(Stage):
+        known = [*Stage, *(plugin["id"] for plugin in found)]
+        found = [plugin for plugin in found if plugin["id"] == which]
+        if not found:
+            raise UserError(f"No stage or plug-in '{which}'.", f"Stages: {', '.join(Stage)}.", meant(which, known))
     if as_json:
         print_json(found)
         return
+    stage = ""
     for plugin in found:
-        out.print(f"[bold]{plugin['id']}[/bold]  [dim]{plugin['stage']} · {plugin['kind']}[/dim]\n  {plugin['what']}")
+        if plugin["stage"] != stage:
+            stage = plugin["stage"]
+            out.print(f"\n[bold]{stage}[/bold]")
+        if not which:
+            out.print(f"  {plugin['id']:<26}{plugin['what']}", markup=False, soft_wrap=True)
+            continue
+        out.print(f"  [bold]{plugin['id']}[/bold]  [dim]{plugin['kind']}[/dim]")
+        out.print(Padding(plugin["doc"] if which == plugin["id"] else plugin["what"], (0, 0, 0, 4)), markup=False)
         for option, default in plugin["options"].items():
-            out.print(f"    {option} = {default}", markup=False)
+            out.print(f"      {option} = {default}", markup=False)
+    if not which:
+        out.print("\nOptions and defaults: gristmill plugins STAGE; one in full: gristmill plugins ID", style="dim")
 
 
 def bench(
@@ -45,12 +62,15 @@ def bench(
     import sys
     from pathlib import Path
 
-    from schemas.errors import UserError
+    from schemas.errors import UserError, meant
 
     folder = Path(__file__).resolve().parents[2] / "benchmarks"
     known = sorted(file.stem for file in folder.glob("*.py") if not file.stem.startswith("_"))
     if name not in known:
-        raise UserError(f"Unknown benchmark '{name}'.", f"Known: {', '.join(known) or 'none (not a source checkout)'}.")
+        todo = meant(name, known)
+        raise UserError(
+            f"Unknown benchmark '{name}'.", f"Known: {', '.join(known) or 'none (not a source checkout)'}.", todo
+        )
     command = [
         sys.executable,
         str(folder / f"{name}.py"),

@@ -82,6 +82,10 @@ class Importer(Operator, frozen=True, kw_only=True):
         """The value of a file that is one record: its lines as a list where it is JSONL, else what it holds."""
         return decode_file(raw)
 
+    def refuse_early(self, folder: Path) -> None:
+        """Refuses paths that name no data file."""
+        expand(self.paths, folder)
+
     def plan(self, inputs: WorkingSet, ctx: "Context") -> Plan:
         """All parts of the plan as one."""
         items = tuple(item for page in self.pages(inputs, ctx) for item in page.items)

@@ -33,12 +33,14 @@ def test_help_imports_nothing_heavy() -> None:
         (("query", "select 1", "--lake", "absent"), "No lake at 'absent'"),
         (("funnel", "--lake", "absent"), "No lake at 'absent'"),
         (("show", "abc", "--lake", "absent"), "No lake at 'absent'"),
-        (("plugins", "nowhere"), "Unknown stage 'nowhere'"),
+        (("plugins", "nowhere"), "No stage or plug-in 'nowhere'"),
+        (("plugins", "near_duplicat"), "Did you mean 'near_duplicate'?"),
         (("bench", "nothing"), "Unknown benchmark 'nothing'"),
         (("train", "absent", "--method", "sft"), "No folder of shards at 'absent'"),
         (("train", ".", "--method", "magic"), "Unknown trainer 'magic'"),
         (("export", "x", "--format", "magic", "--out", "o"), "Unknown exporter 'magic'"),
         (("import", "magic", "x.jsonl"), "Unknown importer 'magic'"),
+        (("import", "openai_chat", "absent.jsonl"), "No data file at"),
     ],
 )
 def test_a_mistake_is_explained_and_exits_2(tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
@@ -55,3 +57,49 @@ def test_plugins_lists_each_with_its_options() -> None:
     found = {plugin["id"]: plugin for plugin in json.loads(done.stdout)}
     assert "dataset" in found["reasoning_gym"]["options"]
     assert all(plugin["what"] for plugin in found.values())
+
+
+def test_plugins_shows_one_in_full() -> None:
+    done = gristmill("plugins", "near_duplicate")
+    assert done.returncode == 0, done.stderr
+    assert "threshold: least Jaccard similarity" in " ".join(done.stdout.split())
+    assert "threshold = 0.8" in done.stdout
+
+
+RECIPE = """
+name = "checked"
+[teacher]
+use = "openai"
+base_url = "http://127.0.0.1:9/v1"
+model = "m"
+{teacher}
+[[synthesize]]
+use = "reasoning_gym"
+dataset = "{dataset}"
+config = {config}
+[[curate]]
+use = "decontaminate"
+benchmark = "{benchmark}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"teacher": "timeout_s = -1"}, "timeout_s = -1"),
+        ({"teacher": "temperature = nan"}, "temperature = nan is not a number"),
+        ({"teacher": "temprature = 1"}, "Did you mean 'temperature'?"),
+        ({"dataset": "chain_sums"}, "Unknown reasoning-gym data set 'chain_sums'"),
+        ({"config": "{min_trems = 2}"}, "config of reasoning-gym data set 'chain_sum' does not fit"),
+        ({"benchmark": "absent.jsonl"}, "No benchmark at 'absent.jsonl'"),
+    ],
+)
+def test_validate_finds_what_a_run_would_stumble_over(tmp_path: Path, changed: dict[str, str], says: str) -> None:
+    (tmp_path / "there.jsonl").write_text('{"question": "q"}\n')
+    good = {"teacher": "", "dataset": "chain_sum", "config": "{min_terms = 2}", "benchmark": "there.jsonl"}
+    (tmp_path / "good.toml").write_text(RECIPE.format(**good))
+    (tmp_path / "bad.toml").write_text(RECIPE.format(**good | changed))
+    assert gristmill("validate", "good.toml", cwd=tmp_path).returncode == 0
+    done = gristmill("validate", "bad.toml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert says in done.stderr

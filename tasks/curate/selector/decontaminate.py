@@ -110,6 +110,13 @@ class Decontaminate(Selector, frozen=True, kw_only=True):
                 }
                 _first(found, number, Choice(False, "contaminated", hit.score, evidence))
 
+    def refuse_early(self, folder: Path) -> None:
+        """Refuses a benchmark that is no file."""
+        for given in [*([self.benchmark] if self.benchmark else []), *(one.path for one in self.benchmarks)]:
+            path = folder / Path(given).expanduser()
+            if not path.exists():
+                raise UserError(f"No benchmark at '{given}' ({path}).", "Relative paths are relative to the recipe.")
+
     def _guards(self, ctx: "Context") -> "list[_Guard]":
         given = [*([Benchmark(path=self.benchmark)] if self.benchmark else []), *self.benchmarks]
         if not given:

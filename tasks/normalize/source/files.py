@@ -47,7 +47,7 @@ def expand(paths: Sequence[str], base: Path) -> list[File]:
         matches = sorted(_matches(path))
         if not matches:
             raise UserError(
-                f"No data file at '{given}' ({path}).",
+                f"No data file at '{path}'.",
                 f"A path is a file, a folder with {', '.join(sorted(SUFFIXES))} files, or a glob.",
                 "Relative paths are relative to the recipe's folder.",
             )

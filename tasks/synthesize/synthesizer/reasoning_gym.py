@@ -12,6 +12,7 @@ is (data set, configuration, seed, index) and nothing has to be downloaded or st
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from schemas.errors import UserError
@@ -83,6 +84,10 @@ class ReasoningGym(Synthesizer, frozen=True, kw_only=True):
             raise ValueError(f"count must be at least 1, not {self.count}")
         if self.dataset in REFUSED:
             raise ValueError(f"data set '{self.dataset}' is refused: {REFUSED[self.dataset]}")
+
+    def refuse_early(self, folder: Path) -> None:
+        """Refuses an unknown data set, and a configuration that it does not take."""
+        self._source(0, 1)
 
     def plan(self, inputs: WorkingSet, ctx: "Context") -> Plan:
         """The first `count` different questions; repeats are seen and passed over."""
