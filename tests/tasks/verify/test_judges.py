@@ -118,6 +118,7 @@ def test_an_answer_that_cannot_be_read_is_unparsable_and_no_reward(judge: Judge)
     # It says nothing about the answer, nowhere downstream.
     assert passed([found]) is None
     assert group_of([found], "rubric", inside=True, model=True).n == 0
+    assert judge.lake.sql("select * from pass_rates").num_rows == 0
 
 
 def test_failed_calls_are_dead_letters_that_the_next_run_retries(judge: Judge) -> None:
