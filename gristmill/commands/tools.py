@@ -104,11 +104,14 @@ def setup() -> None:
     """Prepare the embedded model (once): converted from the weights that its package ships, nothing is downloaded."""
     from gristmill.output import err
     from tasks.curate.similarity.warm import warm
+    from tasks.normalize.columnar.warm import warm as warm_import
     from tasks.rollout.engine.model_files import prepare_model
 
     err.print(f"embedded model: {prepare_model()}")
     warm()
     err.print("similarity kernels: compiled")
+    warm_import()
+    err.print("import kernels: compiled")
 
 
 def environment(

@@ -17,6 +17,7 @@ from schemas.ids import content_id, digest
 from schemas.rows import DeadLetter, TokenSpan
 from schemas.trajectory import Provenance, Trajectory
 from schemas.vocabulary import Kind, Stage
+from tasks.normalize.media import has_media, without_media
 from tasks.normalize.source.files import File, Shape, expand, shape_of
 from tasks.normalize.source.spans import Span, digest_of, read_spans, spans_of, stamp_of
 from tasks.normalize.source.tables import read_rows, rows_of
@@ -25,6 +26,7 @@ from tasks.operator import Effect, Item, Operator, Outcome, Pending, Plan, Resul
 
 if TYPE_CHECKING:
     from tasks.context import Context
+    from tasks.normalize.plain import Plain
 
 MAX_RECORD = 256 << 20
 
@@ -33,6 +35,10 @@ PAGE = 20_000
 
 # Source bytes read as one batch, and what a row of a table is taken for.
 BATCH_BYTES, ROW_BYTES = 8 << 20, 8 << 10
+
+# Records, or bytes of them, from which on a batch is read in bulk: below, loading the kernels costs more than they
+# save; and the size of a file from which on compiling them does not (where `gristmill setup` has not done it).
+BULK, BULK_BYTES, COMPILE_BYTES = 64, 1 << 20, 1 << 30
 
 
 class Reading(msgspec.Struct, frozen=True, gc=False):
@@ -132,6 +138,10 @@ class Importer(Operator, frozen=True, kw_only=True):
                 yield file, _broken(base, file, ordinal + 1, stamp, error)
             yield file, None
 
+    def plain(self, ctx: "Context") -> "Plain | None":
+        """How records that are plain chats are written, where this format has such; they are read without objects."""
+        return None
+
     def batches(self, items: Sequence[Item]) -> list[Sequence[Item]]:
         """At most `batch_size` records, or about BATCH_BYTES of them: a commit costs as much as reading a megabyte."""
         cut: list[Sequence[Item]] = []
@@ -145,7 +155,26 @@ class Importer(Operator, frozen=True, kw_only=True):
         return [*cut, items[first:]] if items else cut
 
     def run(self, items: Sequence[Item], ctx: "Context") -> Result:
-        """Reads the records of a batch."""
+        """Reads the records of a batch: plain ones in bulk where that pays, all others one by one."""
+        if not self._in_bulk(items, ctx):
+            return self.run_reference(items, ctx)
+        from tasks.normalize.columnar.result import read_batch
+
+        return read_batch(self, items, ctx)
+
+    def _in_bulk(self, items: Sequence[Item], ctx: "Context") -> bool:
+        """Whether a batch may hold plain records, enough to be worth the kernels."""
+        if not items or self.plain(ctx) is None or any("row" in item.params for item in items):
+            return False
+        if len(items) < BULK and sum(item.params["length"] for item in items) < BULK_BYTES:
+            return False
+        from tasks.normalize.columnar.warm import compiled
+
+        file = ctx.path(items[0].params["file"])
+        return file.is_file() and (compiled() or file.stat().st_size >= COMPILE_BYTES)
+
+    def run_reference(self, items: Sequence[Item], ctx: "Context") -> Result:
+        """Reads the records of a batch one by one."""
         outcomes: list[Outcome] = []
         dead_letters: list[DeadLetter] = []
         pending: list[Pending] = []
@@ -160,6 +189,8 @@ class Importer(Operator, frozen=True, kw_only=True):
                 if isinstance(record, RecordError):
                     raise record
                 readings = self.read(record.value)
+                if has_media(readings):
+                    readings = without_media(readings, ctx.lake, ctx.path(item.params["file"]).parent)
             except RecordError as error:
                 dead_letters.append(_dead(item, error))
                 continue

@@ -5,7 +5,8 @@ value is kept in `extra_json`, unless it is very long: then its name goes to `lo
 """
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from schemas.errors import RecordError
 from schemas.trajectory import Outcome, Policy, Provenance, Step, ToolCall, ToolResult, Trajectory
@@ -30,6 +31,31 @@ _OUTCOME = frozenset({*SUCCESS, *SCORE})
 _IDS = ("id", "trajectory_id", "traj_id", "uuid", "instance_id", "task_id")
 _MODELS = ("model", "model_name")
 _LONG = 65_536
+
+
+class Layout(NamedTuple):
+    """What the fields of a record are, by their names: ids and models by precedence, those to leave out, the rest.
+
+    outcome: whether any is an outcome by its name.
+    """
+
+    ids: tuple[str, ...]
+    models: tuple[str, ...]
+    dropped: tuple[str, ...]
+    rest: tuple[str, ...]
+    outcome: bool
+
+
+@lru_cache(maxsize=1024)
+def layout_of(names: tuple[str, ...], known: frozenset[str], drop: frozenset[str]) -> Layout:
+    """The layout of records with these fields; `known` are what the reader has used, `drop` those to leave out."""
+    return Layout(
+        ids=tuple(name for name in _IDS if name in names and name not in known),
+        models=tuple(name for name in _MODELS if name in names and name not in known),
+        dropped=tuple(name for name in names if name in drop),
+        rest=tuple(name for name in names if name not in known and name not in drop and name not in _OUTCOME),
+        outcome=any(name in _OUTCOME for name in names),
+    )
 
 
 class Draft:
@@ -114,16 +140,49 @@ class Draft:
         """The fields of `item` outside `known` that hold something; too long ones are named as lost instead."""
         kept: dict[str, Any] = {}
         for key, value in item.items():
-            if value is None or key in known:
-                continue
-            size = (
-                len(value) if isinstance(value, str) else 0 if isinstance(value, int | float) else len(compact(value))
-            )
-            if size > _LONG:
-                self.lost.add(f"{where}{key}")
-            else:
-                kept[key] = value
+            if key not in known:
+                self._keep(kept, key, value, where)
         return kept
+
+    def _keep(self, kept: dict[str, Any], key: str, value: Any, where: str = "") -> None:
+        if value is None:
+            return
+        size = len(value) if isinstance(value, str) else 0 if isinstance(value, int | float) else len(compact(value))
+        if size > _LONG:
+            self.lost.add(f"{where}{key}")
+        else:
+            kept[key] = value
+
+    def settle(
+        self, record: Mapping[str, Any], layout: "Layout", own_id: bool = True, own_model: bool = True
+    ) -> tuple[str | None, str | None]:
+        """The id and the model that a record names itself; every other field is kept or named as lost.
+
+        own_id, own_model: whether to look for them.
+        """
+        id_key = model_key = source_id = model = None
+        for key in layout.ids if own_id else ():
+            value = record[key]
+            if isinstance(value, str | int):
+                id_key, source_id = key, str(value)
+                if not isinstance(value, str):
+                    self.extra["id_type"] = type(value).__name__
+                if key != "id":
+                    self.extra["id_field"] = key
+                break
+        for key in layout.models if own_model else ():
+            if isinstance(record[key], str):
+                model_key, model = key, record[key]
+                if key != "model":
+                    self.extra["model_field"] = key
+                break
+        for key in layout.dropped:
+            if record[key] is not None:
+                self.lost.add(key)
+        for key in layout.rest:
+            if key not in (id_key, model_key):
+                self._keep(self.extra, key, record[key])
+        return source_id, model
 
     def finish(
         self,
@@ -139,28 +198,12 @@ class Draft:
         """The trajectory; `known` are the record's fields that the reader has used, `drop` those to leave out."""
         if not self.steps:
             raise RecordError("no_steps", "the record holds no message")
-        used = set(known)
-        if source_id is None:
-            key = next((name for name in _IDS if isinstance(record.get(name), str | int) and name not in used), None)
-            if key is not None:
-                used.add(key)
-                source_id = str(record[key])
-                if not isinstance(record[key], str):
-                    self.extra["id_type"] = type(record[key]).__name__
-                if key != "id":
-                    self.extra["id_field"] = key
-        if policy is None:
-            key = next((name for name in _MODELS if isinstance(record.get(name), str) and name not in used), None)
-            policy = Policy()
-            if key is not None:
-                used.add(key)
-                policy = Policy(model=record[key])
-                if key != "model":
-                    self.extra["model_field"] = key
+        layout = layout_of(tuple(record), frozenset(known), frozenset(drop))
+        own_id, model = self.settle(record, layout, source_id is None, policy is None)
+        source_id = own_id if source_id is None else source_id
+        policy = Policy(model=model) if policy is None else policy
         if outcome is None:
             outcome = self.outcome(record)
-        self.lost.update(name for name in drop if record.get(name) is not None)
-        self.extra.update(self.rest(record, used | _OUTCOME | set(drop)))
         space = ActionSpace.FUNCTION if self.functions else ActionSpace.CODE if self.code else ActionSpace.MESSAGE
         return Trajectory(
             id="",

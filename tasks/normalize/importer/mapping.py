@@ -23,6 +23,7 @@ from tasks.normalize.mapping import (
     turns_of,
     used_fields,
 )
+from tasks.normalize.plain import Plain
 from tasks.normalize.transcript import an_object, transcript
 
 if TYPE_CHECKING:
@@ -58,6 +59,17 @@ class MappingImporter(Importer, frozen=True, kw_only=True, dict=True):
         """Reads the turns in the dialect that the mapping describes."""
         mapping: Mapping = self.__dict__["mapping"]
         return Reader(dialect_of(mapping.turns or TurnMap()))
+
+    def plain(self, ctx: "Context") -> Plain | None:
+        """Records whose turns are a top-level list; turns of a role and a text are read as chat messages are."""
+        mapping = self._mapping(ctx)
+        turns = mapping.turns
+        if turns is None or mapping.columns or "." in turns.at or not isinstance(turns.content, str):
+            return None
+        more = (turns.reasoning, turns.name, turns.timestamp, turns.weight, turns.reward, turns.call_id, turns.call)
+        if "." in turns.role + turns.content or any(path is not None for path in more):
+            return None
+        return Plain((turns.at,), self.reader, mapping.action_space, turns.role, turns.content)
 
     def read(self, record: Any) -> Sequence[Reading]:
         """One trajectory."""

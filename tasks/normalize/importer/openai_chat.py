@@ -5,7 +5,7 @@ Most public agent sets are this plus an encoding of calls in text; the options s
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -15,7 +15,11 @@ from tasks.normalize.base import Importer, Reading
 from tasks.normalize.chat import Reader
 from tasks.normalize.dialect import Dialect
 from tasks.normalize.draft import Draft
+from tasks.normalize.plain import Plain
 from tasks.normalize.strict import decode
+
+if TYPE_CHECKING:
+    from tasks.context import Context
 
 _MESSAGES = ("messages", "conversations", "conversation", "trajectory", "input")
 _TOOLS = ("tools", "functions", "available_tools")
@@ -63,6 +67,22 @@ class OpenaiChat(Importer, frozen=True, kw_only=True, dict=True):
             think=self.think,
         )
         return Reader(dialect)
+
+    def plain(self, ctx: "Context") -> Plain:
+        """The records that are a list of roles and texts."""
+        fields = (self.messages_field,) if self.messages_field else _MESSAGES
+        return Plain(
+            fields,
+            self.reader,
+            self.action_space,
+            self.role_key,
+            self.content_key,
+            simple=True,
+            odd=frozenset({self.tools_field} if self.tools_field else _TOOLS),
+            drop=frozenset(self.drop_fields),
+            success=self.success_field,
+            score=self.score_field,
+        )
 
     def read(self, record: Any) -> Sequence[Reading]:
         """One trajectory; a bare list of messages is a record too."""

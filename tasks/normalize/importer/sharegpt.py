@@ -6,7 +6,7 @@ Two ways of writing calls are in use, and both are read: turns of their own (`fu
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from schemas.errors import RecordError
 from schemas.trajectory import Part, Step
@@ -15,7 +15,11 @@ from tasks.normalize.base import Importer, Reading
 from tasks.normalize.chat import Reader
 from tasks.normalize.dialect import Dialect
 from tasks.normalize.draft import Draft
+from tasks.normalize.plain import Plain
 from tasks.normalize.strict import decode
+
+if TYPE_CHECKING:
+    from tasks.context import Context
 
 _FIELDS = ("conversations", "conversation", "messages", "items")
 
@@ -50,6 +54,12 @@ class Sharegpt(Importer, frozen=True, kw_only=True, dict=True):
             think=self.think,
         )
         return Reader(dialect)
+
+    def plain(self, ctx: "Context") -> Plain:
+        """The records that are a list of speakers and texts."""
+        fields = (self.messages_field,) if self.messages_field else _FIELDS
+        odd, drop = frozenset({"tools", "system"}), frozenset(self.drop_fields)
+        return Plain(fields, self.reader, None, "from", "value", simple=True, odd=odd, drop=drop)
 
     def read(self, record: Any) -> Sequence[Reading]:
         """One trajectory; a `system` text of the record becomes the first step."""

@@ -1,0 +1,74 @@
+"""What a record says beside its turns.
+
+Where fields are judged by their names alone, `tasks.normalize.draft` does it without the rest of the reader; else the
+reference reader reads the record with a turn that stands in for its own.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tasks.normalize.decoder.found import compact
+from tasks.normalize.draft import Draft, layout_of
+from tasks.normalize.plain import Plain
+
+if TYPE_CHECKING:
+    from tasks.normalize.base import Reading
+
+
+class Facts(NamedTuple):
+    """The fields of a trajectory that do not depend on its turns. system: a text in front of them."""
+
+    source_id: str | None
+    model: str | None
+    success: bool | None
+    score: float | None
+    raw_json: str | None
+    extra_json: str | None
+    lost: tuple[str, ...]
+    tool_sets: tuple[str, ...]
+    licence: str | None
+    system: str | None
+
+
+class Judge:
+    """Finds the facts of records."""
+
+    def __init__(self, plain: Plain, read: "Callable[[Any], Sequence[Reading]]", role: str) -> None:
+        self.plain, self.read = plain, read
+        self.stand_in = [{plain.role: role, plain.content: "x"}]
+        named = frozenset(name for name in (plain.success, plain.score) if name is not None)
+        self.known = [named | {field} for field in plain.fields]
+        self.named = bool(named)
+
+    def facts(self, record: dict[str, Any], field: int) -> Facts:
+        """The facts of a record; field: the number of the one that holds its turns. Raises RecordError."""
+        if not self.plain.simple or not self.plain.odd.isdisjoint(record):
+            record[self.plain.fields[field]] = self.stand_in
+            return _read_facts(self.read, record)
+        layout = layout_of(tuple(record), self.known[field], self.plain.drop)
+        draft = Draft()
+        source_id, model = draft.settle(record, layout)
+        success = score = raw = None
+        if layout.outcome or self.named:
+            outcome = draft.outcome(record, self.plain.success, self.plain.score)
+            success, score, raw = outcome.success, outcome.score, outcome.raw_json
+        extra = compact(draft.extra) if draft.extra else None
+        lost = tuple(sorted(draft.lost)) if draft.lost else ()
+        return Facts(source_id, model, success, score, raw, extra, lost, (), None, None)
+
+
+def _read_facts(read: "Callable[[Any], Sequence[Reading]]", record: dict[str, Any]) -> Facts:
+    """The facts of a record that holds one turn of the user in place of its own. Raises RecordError."""
+    made = read(record)[0].trajectory
+    return Facts(
+        source_id=made.source_id,
+        model=made.policy.model,
+        success=made.outcome.success,
+        score=made.outcome.score,
+        raw_json=made.outcome.raw_json,
+        extra_json=made.extra_json,
+        lost=made.provenance.lost_fields,
+        tool_sets=made.tool_sets,
+        licence=made.provenance.licence,
+        system=made.steps[0].content[0].text if len(made.steps) > 1 else None,
+    )
