@@ -49,6 +49,9 @@ async def serve(port: int, log: Path, delay: float) -> None:
         body = await request.json()
         await asyncio.sleep(delay)
         text = answer(body["messages"], body.get("seed"))
+        # An endpoint that says back what it was called with: no key of a user's may come to rest anywhere.
+        if "Authorization" in request.headers:
+            text += f"\ncalled with {request.headers['Authorization']}"
         with log.open("a", encoding="utf-8") as lines:
             lines.write(json.dumps({"messages": body["messages"], "seed": body.get("seed")}) + "\n")
         usage = {"prompt_tokens": 10, "completion_tokens": len(text.split()), "total_tokens": 10 + len(text.split())}
