@@ -160,13 +160,13 @@ def remove_all(tool: str, prefix: str) -> bool:
 
 
 def _sources() -> tuple[str, str]:
-    """The runner with its part for sessions as one program text, and the hash of it."""
+    """The runner with its parts as one program text, and the hash of it."""
     texts = {name: Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8") for name in RUNNERS}
-    session = texts["runner_session"]
-    whole = (
-        "import sys\n_part = type(sys)('runner_session')\n"
-        f"exec({session!r}, _part.__dict__)\nsys.modules['runner_session'] = _part\n{texts['runner']}"
-    )
+    whole = "import sys\n"
+    for name, text in texts.items():
+        if name != "runner":
+            whole += f"_part = type(sys)({name!r})\nsys.modules[{name!r}] = _part\nexec({text!r}, _part.__dict__)\n"
+    whole += f"exec({texts['runner']!r})\n"
     return whole, digest(whole)[:16]
 
 

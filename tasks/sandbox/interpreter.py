@@ -22,7 +22,7 @@ from schemas.trajectory import Base
 
 _LAYOUT = 3
 # What runs inside, beside each other.
-RUNNERS = ("runner", "runner_session")
+RUNNERS = ("runner", "runner_session", "runner_container")
 _LEFT_OUT = frozenset(
     ("site-packages", "dist-packages", "test", "tests", "idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3")
 )

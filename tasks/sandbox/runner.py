@@ -15,11 +15,17 @@ byte type (J: JSON text, F: 2 bytes length of name + name + content, O: standard
 descriptor is 1 (containers pass no others), standard output is caught in a file and comes as a frame.
 """
 
+from __future__ import annotations
+
 import _signal  # type: ignore[import-not-found]
 import marshal
 import posix
 import sys
 import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _DEPTH = 100
 
@@ -363,39 +369,22 @@ def _receive(source: int) -> dict | None:  # type: ignore[type-arg]
     return found
 
 
-def _confine(program: bytes) -> None:
-    """Puts the system call filter on this process and all that it starts, where nobody outside could."""
-    import ctypes
-
-    class Filter(ctypes.Structure):
-        _fields_ = (("length", ctypes.c_ushort), ("program", ctypes.c_void_p))
-
-    held = ctypes.create_string_buffer(program, len(program))
-    whole = Filter(len(program) // 8, ctypes.cast(held, ctypes.c_void_p))
-    # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
-    if ctypes.CDLL(None, use_errno=True).prctl(22, 2, ctypes.byref(whole), 0, 0):
-        raise OSError(ctypes.get_errno(), "the system call filter could not be set")
-
-
-_caught: list[int] = []
-
-
-def _catch_output() -> None:
-    """A file without a name as standard output; what lies in it is sent at the end."""
-    caught = posix.open("/tmp", posix.O_RDWR | posix.O_TMPFILE | posix.O_APPEND, 0o600)  # noqa: S108
-    posix.dup2(caught, 1)
-    posix.close(caught)
-    # Read through a descriptor that no program inherits.
-    _caught.append(posix.dup(1))
+def _part(name: str) -> Any:
+    """Another file of the runner, which lies beside this one."""
+    folder = sys.argv[0].rpartition("/")[0]
+    sys.path.insert(0, folder)
+    try:
+        return __import__(name)
+    finally:
+        sys.path.remove(folder)
 
 
 def _send_output(fd: int, limit: int) -> None:
-    """Sends what was printed where it is caught, and forgets it; a byte over the limit says that there was more."""
-    for caught in _caught:
-        _flush()
-        posix.lseek(caught, 0, 0)
-        _send(fd, b"O", posix.read(caught, limit + 1))
-        posix.ftruncate(caught, 0)
+    """Sends what was printed, where it is caught."""
+    _flush()
+    catcher = sys.modules.get("runner_container")
+    if catcher is not None:
+        catcher.send_output(_send, fd, limit)
 
 
 def _main() -> None:
@@ -416,9 +405,9 @@ def _main() -> None:
     for kind, soft, hard in request["limits"]:
         resource.setrlimit(kind, (soft, hard))
     if framed:
-        _catch_output()
-    if request["filter"]:
-        _confine(request["filter"])
+        part = _part("runner_container")
+        part.catch_output()
+        part.confine(request["filter"])
     _send(fd, b"J", b"[-5]")
     source = posix.dup(0) if request["mode"] == "session" else -1
     null = posix.open("/dev/null", posix.O_RDWR)
@@ -433,12 +422,7 @@ def _main() -> None:
             sys.path.append(request["packages"])
         _write_files(request["files"])
     if request["mode"] == "session":
-        folder = sys.argv[0].rpartition("/")[0]
-        sys.path.insert(0, folder)
-        import runner_session  # type: ignore[import-not-found]
-
-        sys.path.remove(folder)
-        runner_session.serve(fd, source, sys.modules[__name__])
+        _part("runner_session").serve(fd, source, sys.modules[__name__])
     elif request["mode"] == "script":
         _script(fd, request)
     else:

@@ -5,9 +5,15 @@ grows unwatched and a snapshot sees a folder that nobody changes. Programs never
 its descriptors. Each request is answered by frames and then by [-6].
 """
 
+from __future__ import annotations
+
 import _signal  # type: ignore[import-not-found]
 import posix
-from typing import Any
+
+# As typing has it, without the time that importing it takes.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _FILE, _FOLDER, _LINK = 0o100000, 0o040000, 0o120000
 _DEEP = 64
