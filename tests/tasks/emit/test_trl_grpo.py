@@ -145,3 +145,19 @@ def test_pass_at_k_is_a_probability_that_grows_with_c(n: int, data: st.DataObjec
     assert pass_at(n + 1, n, n) is None
     assert pass_at(1, n, n // 2) == pytest.approx((n // 2) / n)
     assert 0 < curriculum_key(n, n) < curriculum_key(n, 0) < 1
+
+
+def test_a_models_opinions_count_only_when_the_recipe_says_so(
+    given: SimpleNamespace, lake: Lake, make_context: Callable[..., Context]
+) -> None:
+    task = given.task("judged by a model", "0")
+    rollouts, verdicts = group(given, task, "pf", trust=Trust.MODEL)
+    lake.append(given.stamp, {"tasks": [task], "trajectories": rollouts, "verdicts": verdicts})
+    inputs = WorkingSet(tasks=(task.id,), trajectories=tuple(one.id for one in rollouts))
+    ctx = make_context()
+    for options, reason in (
+        ({}, "trust_model"),
+        ({"trust_inside": True}, "trust_model"),
+        ({"trust_model": True}, "ok"),
+    ):
+        assert emit(TrlGrpo(**options), inputs, ctx)[1] == {task.id: reason}
