@@ -75,11 +75,22 @@ def print_summary(summary: "Summary", *, published: bool = True) -> None:
         out.print(f"alarm: {alarm}", style="yellow", markup=False)
     _print_trainings(lake, summary)
     for label, folder in summary.shards:
-        out.print(f"shards: {label:<14}{folder}")
+        _print_shards(label, folder)
     out.print(f"run {summary.run_id} took {summary.seconds:.0f} s")
     if published:
         _try_next(summary, lake)
     lake.close()
+
+
+def _print_shards(label: str, folder: str) -> None:
+    """A line per shard folder with its rows; one without any is worth a second look, and trainers refuse it."""
+    from tasks.emit.manifest import read_manifest
+
+    made = read_manifest(Path(folder))
+    out.print(f"shards: {label:<14}{made.n_rows:>8} rows  {folder}", markup=False, soft_wrap=True)
+    if not made.n_rows:
+        why = f" ({reasons_text(made.left_out)})" if made.left_out else ""
+        out.print(f"        {label} is empty: {made.n_items} items came to it{why}", style="yellow", markup=False)
 
 
 def _print_trainings(lake: "Lake", summary: "Summary") -> None:
