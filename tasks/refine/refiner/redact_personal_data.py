@@ -12,6 +12,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from schemas.errors import RecordError
 from schemas.trajectory import Trajectory
 from tasks.curate.risk import PLACEHOLDER, Finding, Kind, find, redacted
 from tasks.operator import Item, Plan, WorkingSet, select_ids
@@ -30,10 +33,10 @@ _SHOWN = 50
 class RedactPersonalData(Refiner, frozen=True, kw_only=True):
     """Puts placeholders such as <email_1> in place of secrets and personal data.
 
-    Reasons: redacted, unchanged:nothing_found. The evidence counts the replaced places by kind and names the changed
-    steps; no value is ever written down. One value has one placeholder throughout a trajectory, so that it still
-    shows what belongs together. Texts, reasoning, arguments, results and what the source kept beside the steps are
-    looked at; tasks are not.
+    Reasons: redacted, unchanged:nothing_found, unchanged:blob_missing (of a web page). The evidence counts the
+    replaced places by kind and names the changed steps; no value is ever written down. One value has one placeholder
+    throughout a trajectory, so that it still shows what belongs together. Texts, reasoning, arguments, results, web
+    pages and what the source kept beside the steps are looked at; tasks are not.
 
     kinds: what is replaced: secret, email, phone, card, iban.
     """
@@ -50,19 +53,22 @@ class RedactPersonalData(Refiner, frozen=True, kw_only=True):
         return Plan(items=tuple(Item(id=ref, ref=ref) for ref in ids), n_seen=len(ids))
 
     def refine(self, trajectory: Trajectory, ctx: "Context") -> Refined | GivenUp:
-        """The trajectory with placeholders."""
+        """The trajectory with placeholders; one of which a web page is gone cannot be searched and stays."""
         search = _Search(self.kinds)
-        whole = with_pages(trajectory, ctx.lake)
+        try:
+            whole = with_pages(trajectory, ctx.lake)
+        except RecordError as error:
+            return GivenUp(error.reason)
         changed(whole, search.look)
         if not search.any:
             return GivenUp("nothing_found")
         made = changed(whole, search.replace)
-        steps = [at for at, (old, new) in enumerate(zip(whole.steps, made.steps, strict=True)) if old != new]
-        return Refined(
-            without_pages(made, ctx.lake),
-            "redacted",
-            {"found": dict(sorted(search.counts.items())), "steps": steps[:_SHOWN]},
-        )
+        touched = [at for at, (old, new) in enumerate(zip(whole.steps, made.steps, strict=True)) if old != new]
+        steps = list(trajectory.steps)
+        for at in touched:
+            steps[at] = made.steps[at]
+        made = without_pages(msgspec.structs.replace(made, steps=tuple(steps)), ctx.lake)
+        return Refined(made, "redacted", {"found": dict(sorted(search.counts.items())), "steps": touched[:_SHOWN]})
 
 
 class _Search:

@@ -15,12 +15,14 @@ from hypothesis import strategies as st
 
 from schemas.errors import UserError
 from schemas.rows import TokenSpan
-from schemas.trajectory import Outcome, Policy, Step, ToolCall, ToolResult, Trajectory, text_of, text_part
+from schemas.trajectory import Outcome, Part, Policy, Step, ToolCall, ToolResult, Trajectory, text_of, text_part
 from schemas.vocabulary import ArgumentState, Source, Stage
 from tasks.curate.risk import find
 from tasks.operator import WorkingSet
+from tasks.pages import with_pages, without_pages
 from tasks.refine.refiner.redact_personal_data import _Search
 from tasks.refine.texts import changed
+from warehouse.lake import Lake
 
 pytest.importorskip("detect_secrets")
 
@@ -150,6 +152,33 @@ def test_a_redacted_answer_is_verified_again(
         (ref,) = working.trajectories
         kinds += [verdict.kind.value for verdict in ran.ctx.lake.verdicts([ref])[ref]]
     assert kinds == ["pass", "fail"]
+
+
+def test_web_pages_are_redacted_where_they_lie(
+    store: Callable[..., None], run_entry: Callable[..., Any], lake: Lake
+) -> None:
+    def page(text: str) -> Part:
+        return Part(text=text, media_type="text/html")
+
+    one = Trajectory(
+        id="pages",
+        steps=(
+            Step(source=Source.ENVIRONMENT, content=(page("<p>A page about nothing.</p>" * 20),)),
+            Step(source=Source.ENVIRONMENT, content=(page(f"<p>Write to {ANN}!</p>" * 20),)),
+            Step(source=Source.AGENT, content=text_part("Read.")),
+        ),
+    )
+    old = without_pages(one, lake)
+    assert ANN not in str(old)
+    gone = msgspec.structs.replace(old.steps[1].content[0], sha256="0" * 64)
+    lost = msgspec.structs.replace(old, id="lost", steps=(Step(source=Source.ENVIRONMENT, content=(gone,)),))
+    store(trajectories=[old, lost])
+    ran = run_entry(Stage.REFINE, ENTRY, WorkingSet(trajectories=("pages", "lost")))
+    assert ran.report.reasons == {"redacted": 1, "unchanged:blob_missing": 1}
+    new = ran.ctx.lake.trajectories(ran.after.trajectories)[0]
+    assert (new.steps[0], new.steps[2]) == (old.steps[0], old.steps[2])
+    assert text_of(new.steps[1].content) == ""
+    assert text_of(with_pages(new, lake).steps[1].content) == "<p>Write to <email_1>!</p>" * 20
 
 
 parts = st.sampled_from(
