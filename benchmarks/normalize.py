@@ -1,7 +1,9 @@
 """Raw JSONL on disk → validated interlingua in Parquet: records per second of CPU time, per shape of record.
 
-Records are generated to the median size, turns and calls of four public agent sets. Ours does everything the
-product does: plan (content hash of every record), strict decoding, reading, Arrow, Parquet. The peer, given with
+Records are generated to the median size, turns and calls of four public agent sets. Ours is what `gristmill import`
+does with them: the importer's plan (content hash of every record), its batches, its `run` (strict decoding, reading,
+decisions), the table as the lake takes it, Parquet; the kernels are compiled before, as `gristmill setup` does. The
+peer, given with
 --peer DIR (a checkout of the agent-data-protocol project), is its converter `datasets/NAME/raw_to_standardized.py`
 over the same file, less its start-up. Both in turn, five runs, median, CPU time of the process and its children.
 
@@ -145,24 +147,26 @@ def ours(shape: Shape, file: Path, out: Path) -> float:
     import pyarrow.parquet as pq
 
     from schemas.vocabulary import Kind
+    from tasks.normalize.columnar.warm import warm
     from tasks.operator import WorkingSet
     from tasks.registry import build
     from warehouse.arrow import to_arrow
 
+    warm()
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
     importer: Any = build(Kind.IMPORTER, {**shape.entry, "paths": [str(file)]})
     ctx: Any = SimpleNamespace(recipe_dir=file.parent, recipe=SimpleNamespace(seed=0), path=Path)
     start = cpu()
-    items = importer.plan(WorkingSet(), ctx).items
     writer = None
     held: list[Any] = []
     kept = 0
-    for first in range(0, len(items), importer.batch_size):
-        result = importer.run(items[first : first + importer.batch_size], ctx)
+    batches = [batch for page in importer.pages(WorkingSet(), ctx) for batch in importer.batches(page.items)]
+    for number, batch in enumerate(batches, 1):
+        result = importer.run(batch, ctx)
         kept += len(result.outcomes)
         held.append(to_arrow("trajectories", result.rows["trajectories"]))
-        if sum(table.nbytes for table in held) >= ROW_GROUP or first + importer.batch_size >= len(items):
+        if sum(table.nbytes for table in held) >= ROW_GROUP or number == len(batches):
             table = pa.concat_tables(held)
             writer = writer or pq.ParquetWriter(out, table.schema, compression="lz4", use_dictionary=False)
             writer.write_table(table)

@@ -52,6 +52,20 @@ def decode(raw: Buffer, pairs: int | None = None) -> Record:
     return Record(value)
 
 
+def decode_flat(raw: bytes, keys: int) -> dict[str, Any] | None:
+    """The value of an object of `keys` fields without lists and objects; None for anything that `decode` must judge."""
+    try:
+        value = _decode(raw)
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeError):
+        return None
+    if type(value) is not dict or len(value) != keys:
+        return None
+    for one in value.values():
+        if type(one) is int and not _MIN_INT <= one <= _MAX_INT:
+            return None
+    return value
+
+
 def decode_file(raw: bytes) -> Record:
     """A file that is one record: a JSON value, or the values of its lines in a list.
 

@@ -47,7 +47,9 @@ BY_NAME, BY_ORDER, BY_NONE = range(3)
 class Made:
     """The columns; they grow as chunks of records come. Columns of ends have one place more than rows, the first 0."""
 
-    def __init__(self) -> None:
+    def __init__(self, size: int) -> None:
+        """Size: how many bytes of records are to come; room that is not written to costs nothing."""
+        self.expected = size
         self.table = np.zeros(_SIZE, np.int64)
         self.texts: dict[int, Array] = {}
         self.columns: dict[int, Array] = {}
@@ -78,20 +80,24 @@ class Made:
         texts = {IDS: 12 * calls, NAMES: size + name * calls, JSON: 6 * size + 16 * calls}
         for text in range(8):
             used = self.size(text)
-            self.texts[text] = _grown(self.texts.get(text), used, texts.get(text, size) + PAD, np.uint8)
+            room = texts.get(text, size) + PAD
+            self.texts[text] = _grown(self.texts.get(text), used, room, self.expected, np.uint8)
             self.table[2 * text] = address(self.texts[text])
             self.table[2 * text + 1] = self.table[2 * text] + used
         for rows, columns in _ROWS.items():
             most = {PARTS: 2 * turns, CALLS: calls}.get(rows, turns) + 1
             for column in columns:
-                self.columns[column] = _grown(self.columns.get(column), self.count(rows) + 1, most, np.int64)
+                self.columns[column] = _grown(
+                    self.columns.get(column), self.count(rows) + 1, most, self.expected // 64, np.int64
+                )
                 self.table[column] = address(self.columns[column])
 
 
-def _grown(held: Array | None, used: int, more: int, kind: type) -> Array:
+def _grown(held: Array | None, used: int, more: int, expected: int, kind: type) -> Array:
+    """An array with room for `more` than the `used` elements of `held`; the first one for what is expected as well."""
     if held is not None and used + more <= len(held):
         return held
-    made: Array = np.empty(used + more if held is None else max(used + more, 2 * len(held)), kind)
+    made: Array = np.empty(used + more + expected if held is None else max(used + more, 2 * len(held)), kind)
     if held is None:
         made[:used] = 0
     else:

@@ -21,14 +21,9 @@ from tasks.normalize.columnar.steps import assemble, observe
 from tasks.normalize.columnar.tables import (
     ACTS,
     BEGIN,
-    CUT,
-    CUT_END,
     END,
-    FIELD,
     FIRST,
-    KEYS,
     KIND,
-    NESTED,
     RECORD,
     START,
     STEP_END,
@@ -38,7 +33,7 @@ from tasks.normalize.columnar.tables import (
     TURN,
 )
 from tasks.normalize.plain import Plain
-from tasks.normalize.strict import decode
+from tasks.normalize.strict import decode, decode_flat
 
 if TYPE_CHECKING:
     from tasks.normalize.base import Reading
@@ -68,10 +63,10 @@ class Place(NamedTuple):
 class Batch:
     """Reads the plain records of one batch."""
 
-    def __init__(self, plain: Plain, prepared: Prepared, read: "Callable[[Any], Sequence[Reading]]") -> None:
+    def __init__(self, plain: Plain, prepared: Prepared, read: "Callable[[Any], Sequence[Reading]]", size: int) -> None:
         self.plain, self.prepared = plain, prepared
         self.judge = Judge(plain, read, prepared.role)
-        self.made = Made()
+        self.made = Made(size)
         self.taken: list[int] = []
         self.facts: list[Facts] = []
         self.ends: list[Array] = []
@@ -127,23 +122,30 @@ class Batch:
     def _facts(self, raw: Array, records: Array) -> list[Facts | None]:
         """What the records say beside their turns; those where that is the reference's to judge are not taken."""
         view, base = raw.data, address(raw)
+        judge = self.judge.facts
         found: list[Facts | None] = []
-        for at, row in enumerate(records.tolist()):
+        for begin, stop, _, _, cut, cut_end, keys, field, nested, taken, _, _ in records.tolist():
             facts = None
-            if row[TAKEN]:
-                rest = b"".join(
-                    (view[row[BEGIN] - base : row[CUT] - base], b"0", view[row[CUT_END] - base : row[STOP] - base])
-                )
-                try:
-                    record = decode(rest, None if row[NESTED] else row[KEYS])
-                    if not record.replaced:
-                        facts = self.judge.facts(record.value, row[FIELD])
-                except RecordError:
-                    facts = None
-                if facts is None:
-                    records[at, TAKEN] = 0
+            if taken:
+                rest = b"".join((view[begin - base : cut - base], b"0", view[cut_end - base : stop - base]))
+                record = _nested(rest) if nested else decode_flat(rest, keys)
+                if record is not None:
+                    try:
+                        facts = judge(record, field)
+                    except RecordError:
+                        facts = None
             found.append(facts)
+        records[:, TAKEN] = [facts is not None for facts in found]
         return found
+
+
+def _nested(rest: bytes) -> dict[str, Any] | None:
+    """The fields of a record beside its turns; None where that is the reference's to judge."""
+    try:
+        record = decode(rest)
+    except RecordError:
+        return None
+    return record.value if not record.replaced and isinstance(record.value, dict) else None
 
 
 def _check_text(raw: Array, size: int, records: Array) -> None:
@@ -161,10 +163,10 @@ def _check_text(raw: Array, size: int, records: Array) -> None:
                 row[TAKEN] = 0
 
 
-def batch_of(plain: Plain | None, read: "Callable[[Any], Sequence[Reading]]") -> Batch | None:
-    """A reader of batches; None where an importer's records are never plain."""
+def batch_of(plain: Plain | None, read: "Callable[[Any], Sequence[Reading]]", size: int) -> Batch | None:
+    """A reader of a batch of `size` bytes; None where an importer's records are never plain."""
     prepared = None if plain is None else prepare(plain)
-    return None if plain is None or prepared is None else Batch(plain, prepared, read)
+    return None if plain is None or prepared is None else Batch(plain, prepared, read, size)
 
 
 _own = threading.local()

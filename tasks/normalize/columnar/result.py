@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from schemas.ids import digest
-from schemas.vocabulary import ActionSpace
+from schemas.vocabulary import ActionSpace, Decision
 from tasks.normalize.columnar.arrow import defaults, steps_array, table_of
 from tasks.normalize.columnar.reader import Batch, Columns, Place, batch_of
 from tasks.normalize.columnar.tables import CODES, FUNCTIONS
 from tasks.normalize.source.spans import stamp_of
-from tasks.operator import Item, Outcome, Result, keep
+from tasks.operator import Item, Outcome, Result
 from warehouse.arrow import to_arrow
 from warehouse.tables import TABLES, row_columns
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def read_batch(importer: "Importer", items: Sequence[Item], ctx: "Context") -> Result:
     """A batch of records of text files: plain ones by the kernels, all others by the reference reader."""
     plain = importer.plain(ctx)
-    batch = None if plain is None else batch_of(plain, importer.read)
+    batch = None if plain is None else batch_of(plain, importer.read, sum(item.params["length"] for item in items))
     if plain is None or batch is None:
         return importer.run_reference(items, ctx)
     first = 0
@@ -62,11 +62,16 @@ def combined(
     taken = [items[at] for at in columns.taken]
     ids = [digest(f"trajectory\n{item.id}\n0") for item in taken]
     table = _table(importer, space, taken, ids, columns)
-    outcomes = {item.id: keep(item, outputs=(key,)) for item, key in zip(taken, ids, strict=True)}
-    if len(taken) < len(items):
-        others = {outcome.item_id: outcome for outcome in rest.outcomes}
-        table = _ordered(items, outcomes, table, others, to_arrow("trajectories", rest.rows["trajectories"]))
-        outcomes |= others
+    kept = [
+        Outcome(item_id=item.id, decision=Decision.KEEP, reason="ok", outputs=(key,))
+        for item, key in zip(taken, ids, strict=True)
+    ]
+    if len(taken) == len(items):
+        return Result(outcomes=tuple(kept), rows={**rest.rows, "trajectories": table})
+    outcomes = {outcome.item_id: outcome for outcome in kept}
+    others = {outcome.item_id: outcome for outcome in rest.outcomes}
+    table = _ordered(items, outcomes, table, others, to_arrow("trajectories", rest.rows["trajectories"]))
+    outcomes |= others
     return Result(
         outcomes=tuple(outcomes[item.id] for item in items if item.id in outcomes),
         rows={**rest.rows, "trajectories": table},

@@ -17,7 +17,7 @@ def warm() -> None:
     from tasks.normalize.columnar.scan import scan
     from tasks.normalize.columnar.steps import assemble, observe
 
-    made = Made()
+    made = Made(0)
     made.fit(0, 0, 0)
     nothing = np.zeros(64, np.int64)
     at = address(nothing)

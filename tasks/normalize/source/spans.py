@@ -53,26 +53,42 @@ def digest_of(raw: Buffer) -> bytes:
 
 
 def _lines(path: Path) -> Iterator[Span]:
-    number, offset, held = 0, 0, b""
+    """The lines that hold more than white space. One buffer serves the whole file and grows only for a longer line."""
+    number, offset, size, start, looked = 0, 0, 0, 0, 0
+    buffer = bytearray(CHUNK)
     with path.open("rb") as file:
         if file.read(3) != BOM:
             file.seek(0)
         else:
             offset = 3
-        while block := file.read(BLOCK):
-            block = held + block
-            start = 0
-            while (end := block.find(b"\n", start)) >= 0:
-                number += 1
-                raw = block[start:end].rstrip(b"\r")
-                if raw.strip(_BLANK):
-                    yield Span(number, offset + start, len(raw), digest_of(raw))
-                start = end + 1
-            held = block[start:]
-            offset += start
-    if held.strip(_BLANK):
-        raw = held.rstrip(b"\r")
-        yield Span(number + 1, offset, len(raw), digest_of(raw))
+        while True:
+            with memoryview(buffer) as room:
+                got = file.readinto(room[size:])
+                size += got
+                while (end := buffer.find(b"\n", looked, size)) >= 0:
+                    number += 1
+                    if (stop := _line_end(buffer, start, end)) > start:
+                        yield Span(number, offset + start, stop - start, digest_of(room[start:stop]))
+                    start = looked = end + 1
+                if not got:
+                    if (stop := _line_end(buffer, start, size)) > start:
+                        yield Span(number + 1, offset + start, stop - start, digest_of(room[start:stop]))
+                    return
+            if start:
+                buffer[: size - start] = buffer[start:size]
+                offset, size, start = offset + start, size - start, 0
+            elif size == len(buffer):
+                buffer += bytes(len(buffer))
+            looked = size
+
+
+def _line_end(buffer: bytearray, start: int, end: int) -> int:
+    """Where a line ends without carriage returns; `start` when it is blank."""
+    if start < end and buffer[start] in _BLANK and not buffer[start:end].strip(_BLANK):
+        return start
+    while end > start and buffer[end - 1] == 13:
+        end -= 1
+    return end
 
 
 def _whole(path: Path) -> Iterator[Span]:

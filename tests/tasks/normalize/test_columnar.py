@@ -135,7 +135,7 @@ def taken(importer: Importer, file: Path) -> int:
 
     ctx: Any = SimpleNamespace(recipe_dir=file.parent, recipe=SimpleNamespace(seed=0), path=Path)
     places = [Place(item.params["offset"], item.params["length"]) for item in importer.plan(WorkingSet(), ctx).items]
-    batch = batch_of(importer.plain(ctx), importer.read)
+    batch = batch_of(importer.plain(ctx), importer.read, 0)
     assert batch is not None
     with file.open("rb") as handle:
         batch.file(handle.fileno(), 0, places)
