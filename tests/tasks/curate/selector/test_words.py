@@ -7,6 +7,7 @@ from tasks.curate.risk import Finding, find, redacted
 from tasks.curate.selector.avoidance import Avoidance
 from tasks.curate.selector.data_risk import DataRisk
 from tasks.curate.selector.language import Language
+from tasks.curate.selector.risky_style import RiskyStyle
 
 KEY = "AKIA" + "IOSFODNN7EXAMPLQ"
 ALL = ("secret", "email", "phone", "card", "iban")
@@ -95,3 +96,20 @@ def test_avoidance(bench, make):
     ]
     bench.judge(ids[1], VerdictKind.PASS, 1.0)
     assert reasons(bench.select(Avoidance(), ids[1:2]), ids[1:2]) == ["ok"]
+
+
+def test_styles_are_tagged_or_dropped(bench, make):
+    code = 'x = f()\nprint(f"debug {x}")\nprint(vars(x))\nlogger.debug(x)'
+    ids = bench.add(
+        make("I feel so lonely since the move.", "I understand how hard that is, and I'm here for you."),
+        make("Mend it.", f"```python\n{code}\n```"),
+        make("Mend it.", ("run", '{"code":"print(locals())\\nconsole.log(x)"}', "ok"), "done"),
+        make("How sad is this story?", 'print("The answer is", 3)\nprint(total)'),
+        make("I am sad.", "Why?"),
+    )
+    outcomes = bench.select(RiskyStyle(), ids)
+    assert reasons(outcomes, ids) == ["tagged", "tagged", "tagged", "ok", "ok"]
+    assert outcomes[ids[0]].evidence == {"found": {"emotional_dialogue": 3}}
+    assert outcomes[ids[1]].evidence == {"found": {"debug_print": 3}}
+    strict = RiskyStyle(drop=("debug_print",), tag=(), least=1)
+    assert reasons(bench.select(strict, ids), ids) == ["ok", "debug_print", "debug_print", "ok", "ok"]
