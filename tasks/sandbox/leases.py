@@ -87,6 +87,16 @@ def _reap(path: Path, held: LeaseFile) -> None:
         path.unlink(missing_ok=True)
 
 
+def _end_orphans(state: Path, live: list[LeaseFile]) -> None:
+    """Kills jails that were cut off while they started: bubblewrap's inner process waits for ever for the outer one
+    when that is killed before it has let it go on, and is in no cgroup yet.
+    """
+    owners = frozenset((os.getpid(), *(held.pid for held in live)))
+    for pid in processes.orphans(f"\0{state}/root-", owners):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+
+
 def _prune(state: Path, used: set[str]) -> None:
     for snapshot in (state / "snapshots").glob("*"):
         if time.time() - snapshot.stat().st_mtime > _KEEP_S:
@@ -157,6 +167,7 @@ def _cleaned(state: Path, root: Path | None) -> Iterator[list[LeaseFile]]:
                 live.append(held)
             else:
                 _reap(path, held)
+        _end_orphans(state, live)
         _prune(state, {held.root for held in live} | {str(root or "")})
         yield live
 

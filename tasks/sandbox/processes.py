@@ -113,6 +113,20 @@ def of_users(uids: frozenset[int]) -> list[int]:
     return found
 
 
+def orphans(marker: str, owners: frozenset[int]) -> list[int]:
+    """Processes with `marker` in their command line whose parent is neither one of `owners` nor such a process."""
+    marked: dict[int, int] = {}
+    for entry in os.listdir("/proc"):  # noqa: PTH208
+        if not entry.isdigit():
+            continue
+        try:
+            if marker.encode() in Path(f"/proc/{entry}/cmdline").read_bytes():
+                marked[int(entry)] = int(Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, IndexError):
+            continue
+    return [pid for pid, parent in marked.items() if parent not in owners and parent not in marked]
+
+
 def files_below(pid: int, folder: str = "tmp") -> int:
     """How many files the file system at `folder` of the process's root holds; 0 when it cannot be seen."""
     try:

@@ -15,6 +15,29 @@ def wait_for_none(look: Callable[[], Sequence[Any]], seconds: float = 5.0) -> Se
     return found
 
 
+def survivors(processes: Sequence[psutil.Process], seconds: float = 5.0) -> Sequence[psutil.Process]:
+    """Those of a killed owner's processes that still run, after the kernel and the next start had their turn.
+
+    bubblewrap's inner process, cut off in the moment in which it starts, is ended by the next start only.
+    """
+    from tasks.sandbox.sandbox import Sandbox
+
+    def running() -> list[psutil.Process]:
+        return [each for each in processes if _runs(each)]
+
+    if cut_off := wait_for_none(running, seconds):
+        assert {each.name() for each in cut_off} <= {"bwrap"}, cut_off
+        Sandbox.start(1, warm=0).close()
+    return wait_for_none(running, seconds)
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
 def jails() -> list[str]:
     """Command lines of every bwrap and runner on this machine that belongs to `mine`."""
     found = []

@@ -17,7 +17,7 @@ import pytest
 from tasks.sandbox.results import Call, Limits
 from tasks.sandbox.sandbox import Sandbox
 from tasks.sandbox.state import state_dir
-from tests.tasks.sandbox.left import below, wait_for_none
+from tests.tasks.sandbox.left import below, survivors, wait_for_none
 
 ROOT = Path(__file__).resolve().parents[3]
 EXECUTIONS = int(os.environ.get("GRISTMILL_SOAK", "1000"))
@@ -58,13 +58,6 @@ def _leases_of(pids: set[int]) -> list[str]:
     """Lease files of these processes; those of other runs on this machine are none of ours."""
     found = (state_dir() / "leases").glob("gristmill-*.json")
     return [path.name for path in found if int(path.name.split("-")[1]) in pids]
-
-
-def _runs(process: psutil.Process) -> bool:
-    try:
-        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
 
 
 def _resources() -> dict[str, int]:
@@ -115,8 +108,7 @@ def test_nothing_leaks_over_many_executions_and_kills(tmp_path: Path) -> None:
         worker.wait()
         worker.stdout.close()
         killed.add(worker.pid)
-        alive = wait_for_none(lambda jails=jails: [p for p in jails if _runs(p)], 15.0)
-        assert not alive, (done, len(killed), alive)
+        assert not survivors(jails), (done, len(killed))
     Sandbox.start(1).close()
     assert not _leases_of(killed)
     assert not _cgroups_of(killed)
