@@ -20,7 +20,7 @@ from tasks.sandbox.state import state_dir
 from tests.tasks.sandbox.left import below, survivors, wait_for_none
 
 ROOT = Path(__file__).resolve().parents[3]
-EXECUTIONS = int(os.environ.get("GRISTMILL_SOAK", "1000"))
+EXECUTIONS = int(os.environ.get("GRISTMILL_SOAK", "500"))
 WORKER = """
 import random, sys
 from concurrent.futures import ThreadPoolExecutor
