@@ -8,12 +8,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schemas.vocabulary import Kind
+from schemas.vocabulary import Kind, Stage
 from tasks.normalize.base import Importer
 from tasks.normalize.columnar.observe import words_of_patterns
 from tasks.normalize.columnar.reader import batch_of
@@ -213,6 +214,28 @@ def test_a_batch_is_read_in_bulk_where_that_pays(records: int, tmp_path: Path) -
     assert len(changed.outcomes) == records and isinstance(changed.rows["trajectories"], list)
     file.unlink()
     assert {one.reason for one in importer.run(items, ctx).pending} == {"file_gone"}
+
+
+def test_rows_read_in_bulk_reach_the_lake_and_are_not_made_twice(tmp_path: Path, run_entry: Any) -> None:
+    warm()
+    file = tmp_path / "a.jsonl"
+    text = "look\n\n<function=bash>\n<parameter=command>ls</parameter>\n</function>"
+    said = (("user", "a"), ("assistant", text), ("user", "b"))
+    messages = [{"role": role, "content": content} for role, content in said]
+    lines = [json.dumps({"id": number, "resolved": True, "messages": messages}) for number in range(100)]
+    lines[50] = lines[50].replace('"id": 50', '"id": 50, "id": 51')
+    lines[60] = lines[60].replace('"content": "a"', '"content": [{"type": "text", "text": "a"}]')
+    file.write_text("\n".join(lines))
+    entry = {**CHAT, "calls": ["function_xml"], "observation": [""], "paths": [str(file)]}
+    ran = run_entry(Stage.NORMALIZE, entry)
+    assert (ran.report.n_in, ran.report.n_kept, ran.report.n_dead) == (100, 99, 1)
+    rows = ran.ctx.lake.trajectories(ran.after.trajectories)
+    assert [row.source_id for row in rows] == [str(number) for number in range(100) if number != 50]
+    assert len({msgspec.json.encode(row.steps) for row in rows}) == 1
+    step = rows[0].steps[1]
+    assert (step.tool_calls[0].arguments_json, step.results[0].call_id) == ('{"command":"ls"}', "s1c0")
+    again = run_entry(Stage.NORMALIZE, entry)
+    assert again.after.trajectories == ran.after.trajectories
 
 
 @pytest.mark.parametrize(
