@@ -217,6 +217,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
         pytest.skip(why)
     yield opened
     opened.close()
+    subprocess.run([tool, "rmi", "--force", "gristmill-test:jail"], capture_output=True, check=False)
     patch.undo()
     shutil.rmtree(folder)
 
