@@ -1,6 +1,7 @@
 """What the kernels write: flat columns of steps, calls and results, with the bytes of their texts side by side."""
 
 import numpy as np
+import pyarrow as pa
 
 from tasks.normalize.columnar.memory import (
     PAD,
@@ -40,6 +41,9 @@ _ROWS = {
     RESULTS: (ANSWERED, PAIRED, NAMED, TOOL_ENDS, ANSWER_ENDS),
     ANSWERS: (SAID_ENDS,),
 }
+# What share of the records' bytes a text has at most, as a rule; of the others a sixteenth will do. Room that is not
+# written to is free, but large blocks go back to the system when freed, and come anew with a fault for every page.
+_SHARE = {CONTENT: 1, SAID: 1, RAW: 8, JSON: 8}
 # How a result found its call.
 BY_NAME, BY_ORDER, BY_NONE = range(3)
 
@@ -48,7 +52,7 @@ class Made:
     """The columns; they grow as chunks of records come. Columns of ends have one place more than rows, the first 0."""
 
     def __init__(self, size: int) -> None:
-        """Size: how many bytes of records are to come; room that is not written to costs nothing."""
+        """Size: how many bytes of records are to come."""
         self.expected = size
         self.table = np.zeros(_SIZE, np.int64)
         self.texts: dict[int, Array] = {}
@@ -81,14 +85,15 @@ class Made:
         for text in range(8):
             used = self.size(text)
             room = texts.get(text, size) + PAD
-            self.texts[text] = _grown(self.texts.get(text), used, room, self.expected, np.uint8)
+            expected = self.expected // _SHARE.get(text, 16)
+            self.texts[text] = _grown(self.texts.get(text), used, room, expected, np.uint8)
             self.table[2 * text] = address(self.texts[text])
             self.table[2 * text + 1] = self.table[2 * text] + used
         for rows, columns in _ROWS.items():
             most = {PARTS: 2 * turns, CALLS: calls}.get(rows, turns) + 1
             for column in columns:
                 self.columns[column] = _grown(
-                    self.columns.get(column), self.count(rows) + 1, most, self.expected // 64, np.int64
+                    self.columns.get(column), self.count(rows) + 1, most, self.expected // 256, np.int64
                 )
                 self.table[column] = address(self.columns[column])
 
@@ -97,7 +102,9 @@ def _grown(held: Array | None, used: int, more: int, expected: int, kind: type) 
     """An array with room for `more` than the `used` elements of `held`; the first one for what is expected as well."""
     if held is not None and used + more <= len(held):
         return held
-    made: Array = np.empty(used + more + expected if held is None else max(used + more, 2 * len(held)), kind)
+    room = used + more + expected if held is None else max(used + more, 2 * len(held))
+    # Arrow's pool keeps what was freed; numpy's large blocks go back to the system and come anew, page by page.
+    made: Array = np.frombuffer(pa.allocate_buffer(room * np.dtype(kind).itemsize), kind)
     if held is None:
         made[:used] = 0
     else:
