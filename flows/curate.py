@@ -7,7 +7,7 @@ from pathlib import Path
 
 from prefect import flow
 
-from flows.way import Summary, dataset, threads, under_way
+from flows.way import Summary, batch_runner, dataset, under_way
 from schemas.vocabulary import Stage
 from tasks.curate.task import curate as curate_batch
 from tasks.label.task import label
@@ -19,7 +19,7 @@ from tasks.verify.task import verify
 from warehouse.lake import Lake
 
 
-@flow(name="curate", persist_result=False, validate_parameters=False, task_runner=threads())
+@flow(name="curate", persist_result=False, validate_parameters=False, task_runner=batch_runner())
 def curate(recipe: str, lake: str = "lake", overrides: list[str] | None = None) -> Summary:
     """Takes the tasks and trajectories of the recipe's newest finished run through the stages after rollout."""
     loaded = load_recipe(recipe, overrides or [])

@@ -8,14 +8,14 @@ from pathlib import Path
 import msgspec
 from prefect import flow
 
-from flows.way import Summary, dataset, threads, under_way
+from flows.way import Summary, batch_runner, dataset, under_way
 from schemas.vocabulary import Stage
 from tasks.emit.task import emit
 from tasks.recipe import parse_recipe
 from warehouse.lake import Lake
 
 
-@flow(name="export", persist_result=False, validate_parameters=False, task_runner=threads())
+@flow(name="export", persist_result=False, validate_parameters=False, task_runner=batch_runner())
 def export(name: str, fmt: str, out: str, lake: str = "lake", snapshot: int | None = None) -> Summary:
     """Writes dataset `name` with exporter `fmt` into the folder `out`."""
     opened = Lake.open(lake, read_only=True)

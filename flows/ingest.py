@@ -7,14 +7,14 @@ from typing import Any
 
 from prefect import flow
 
-from flows.way import Summary, threads, under_way
+from flows.way import Summary, batch_runner, under_way
 from schemas.vocabulary import Stage
 from tasks.normalize.task import normalize
 from tasks.recipe import parse_recipe
 from tasks.verify.task import verify
 
 
-@flow(name="ingest", persist_result=False, validate_parameters=False, task_runner=threads())
+@flow(name="ingest", persist_result=False, validate_parameters=False, task_runner=batch_runner())
 def ingest(recipe: dict[str, Any], lake: str = "lake", recipe_dir: str = ".") -> Summary:
     """Runs a recipe given as plain data (name and [[normalize]] entries) against the lake."""
     with under_way(parse_recipe(recipe, "import"), lake, recipe_dir) as way:

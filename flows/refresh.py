@@ -8,7 +8,7 @@ from pathlib import Path
 
 from prefect import flow
 
-from flows.way import Summary, threads, under_way
+from flows.way import Summary, batch_runner, under_way
 from schemas.vocabulary import Stage
 from tasks.curate.task import curate
 from tasks.emit.task import emit
@@ -23,7 +23,7 @@ from tasks.train.task import train
 from tasks.verify.task import verify
 
 
-@flow(name="refresh", persist_result=False, validate_parameters=False, task_runner=threads())
+@flow(name="refresh", persist_result=False, validate_parameters=False, task_runner=batch_runner())
 def refresh(
     recipe: str, lake: str = "lake", overrides: list[str] | None = None, out: str = "", limit: int | None = None
 ) -> Summary:

@@ -7,13 +7,13 @@ from typing import Any
 
 from prefect import flow
 
-from flows.way import Summary, threads, under_way
+from flows.way import Summary, batch_runner, under_way
 from schemas.vocabulary import Stage
 from tasks.recipe import parse_recipe
 from tasks.train.task import train as train_batch
 
 
-@flow(name="train", persist_result=False, validate_parameters=False, task_runner=threads())
+@flow(name="train", persist_result=False, validate_parameters=False, task_runner=batch_runner())
 def train(shards: str, method: str, out: str, lake: str = "lake", options: dict[str, Any] | None = None) -> Summary:
     """Runs trainer `method` on the shards in folder `shards`; the checkpoint goes under `out`."""
     entry = {"use": method, "shards": shards, **(options or {})}

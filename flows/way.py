@@ -20,7 +20,7 @@ from prefect.artifacts import create_table_artifact
 from prefect.futures import PrefectFuture, as_completed
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
-from schemas.errors import FaultError, UserError
+from schemas.errors import FaultError, MissingExtra, UserError
 from schemas.ids import canonical_json, content_id, scope_hash
 from schemas.recipe import Recipe
 from schemas.rows import RunEvent
@@ -110,12 +110,28 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints: tuple[tuple[str, str], ...] = ()
 
 
-def threads() -> TaskRunner[Any]:
-    """The runner of a flow's batches: so many at once that cores and endpoints are busy, and memory is bounded.
+def batch_runner() -> TaskRunner[Any]:
+    """Where a flow's batches run: threads of this process, or the Ray cluster that GRISTMILL_RAY names.
 
-    Prefect's own starts every batch of an entry at once. A batch of calls has up to 256 of them in flight.
+    GRISTMILL_RAY: "local" starts one on this machine, "auto" takes the one that runs here, "ray://HOST:10001" another.
+    MissingExtra: Ray is not installed.
     """
-    return ThreadPoolTaskRunner(max_workers=max(4, 2 * (os.cpu_count() or 1)))
+    cluster = os.environ.get("GRISTMILL_RAY", "")
+    if not cluster:
+        # Prefect's own default starts every batch of an entry at once: memory followed. So many keep cores and
+        # endpoints busy, since a batch of calls has up to 256 of them in flight.
+        return ThreadPoolTaskRunner(max_workers=max(4, 2 * (os.cpu_count() or 1)))
+    # Ray reports its use to its makers unless told not to.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        from prefect_ray import RayTaskRunner
+    except ImportError:
+        raise MissingExtra("prefect-ray", "ray") from None
+    options: dict[str, Any] = {"address": cluster}
+    if cluster == "local":
+        options = {"init_kwargs": {"include_dashboard": False}}
+    runner: TaskRunner[Any] = RayTaskRunner(**options)
+    return runner
 
 
 class Way:

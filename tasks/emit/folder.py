@@ -55,7 +55,7 @@ def refuse_foreign(target: Path) -> None:
     if not foreign:
         try:
             manifest = read_manifest(target)
-            known = {target / file.path for file in (*manifest.files, *manifest.media)}
+            known = {target / file.path for file in manifest.written}
         except UserError:
             foreign = ["no manifest of ours is there"]
         else:

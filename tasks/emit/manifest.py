@@ -59,6 +59,11 @@ class Manifest(Base, frozen=True):
     facts: dict[str, int] = {}
     media: tuple[MediaFile, ...] = ()
 
+    @property
+    def written(self) -> tuple[ShardFile | MediaFile, ...]:
+        """Every file beside the manifest and the card."""
+        return (*self.files, *self.media)
+
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Writes the manifest; the text is the same for the same manifest."""
@@ -92,7 +97,7 @@ def manifest_sha256(folder: Path) -> str:
 def differences(folder: Path, manifest: Manifest) -> list[str]:
     """What does not fit the manifest: missing or changed files, counts that do not add up; empty when whole."""
     found = []
-    for file in (*manifest.files, *manifest.media):
+    for file in manifest.written:
         path = folder / file.path
         if not path.is_file():
             found.append(f"{file.path} is missing")

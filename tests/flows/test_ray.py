@@ -1,17 +1,14 @@
 """The refresh flow with Prefect's RayTaskRunner decides as it does in this process; skipped where there is no Ray."""
 
 import json
-import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.flows.running import gristmill
 from warehouse.lake import Lake
 
-ROOT = Path(__file__).resolve().parents[2]
 RECIPE = """
 name = "on_ray"
 [[normalize]]
@@ -24,16 +21,6 @@ use = "exact"
 [[curate]]
 use = "near_duplicate"
 view = "actions"
-"""
-PROGRAM = """
-import sys
-from flows.refresh import refresh
-flow = refresh
-if sys.argv[1] == "ray":
-    from prefect_ray import RayTaskRunner
-    options = {"num_cpus": 2, "include_dashboard": False, "object_store_memory": 200 << 20}
-    flow = refresh.with_options(task_runner=RayTaskRunner(init_kwargs=options))
-flow(recipe="recipe.toml", lake=sys.argv[1], out="out")
 """
 
 
@@ -59,17 +46,10 @@ def test_the_refresh_on_ray_decides_as_in_this_process(tmp_path: Path) -> None:
     # More than one partition of signatures, so that the curating task spreads them itself.
     (tmp_path / "chats.jsonl").write_text(chats(2200), encoding="utf-8")
     (tmp_path / "recipe.toml").write_text(RECIPE, encoding="utf-8")
-    env = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "PREFECT_HOME": str(tmp_path / "prefect"),
-        "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
-        "RAY_USAGE_STATS_ENABLED": "0",
-    }
     found = []
-    for where in ("here", "ray"):
-        command = [sys.executable, "-c", PROGRAM, where]
-        ended = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=280, check=False)
+    for where, cluster in (("here", ""), ("ray", "local")):
+        env = {"GRISTMILL_RAY": cluster}
+        ended = gristmill("run", "recipe.toml", "--lake", where, "--json", cwd=tmp_path, env=env)
         assert ended.returncode == 0, ended.stderr[-2000:]
         with Lake.open(tmp_path / where, read_only=True) as lake:
             query = "select item_id, operator, decision, reason, score, evidence_json from decisions order by all"
