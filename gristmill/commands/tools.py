@@ -9,7 +9,9 @@ from gristmill.options import JsonOption, LakeOption
 
 def add_to(app: typer.Typer) -> None:
     """Registers plugins, bench, doctor, setup, environment and maintain."""
-    for command in (plugins, bench, doctor, setup, environment, maintain):
+    app.command()(plugins)
+    app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(bench)
+    for command in (doctor, setup, environment, maintain):
         app.command()(command)
 
 
@@ -53,11 +55,15 @@ def plugins(
 
 
 def bench(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="normalize, client, verify, similarity or emit.")],
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="client, normalize, verify, similarity, curate or emit.")],
     peer: Annotated[str, typer.Option("--peer", help="A checkout of the peer to measure beside ours.")] = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Measure one hot path beside its peers in the same run (needs a source checkout)."""
+    """Measure one hot path beside its peers in the same run (needs a source checkout).
+
+    Further options are the benchmark's own, such as --runs 3 or --items 20000; its --help lists them.
+    """
     import subprocess
     import sys
     from pathlib import Path
@@ -76,6 +82,7 @@ def bench(
         str(folder / f"{name}.py"),
         *(["--peer", peer] if peer else []),
         *(["--json"] if as_json else []),
+        *ctx.args,
     ]
     raise typer.Exit(subprocess.run(command, check=False).returncode)
 
