@@ -79,9 +79,9 @@ class Made:
 
         name: the length of the longest tool name that does not stand in the text.
         """
-        # No encoding writes a call in fewer than ten bytes.
-        calls = turns + size // 10
-        texts = {IDS: 12 * calls, NAMES: size + name * calls, JSON: 6 * size + 16 * calls}
+        # The shortest call is "<a></a>"; the longest id, of a record of 16 MB, "s1234567c1234567".
+        calls = turns + size // 7
+        texts = {IDS: 16 * calls, NAMES: size + name * calls, JSON: 6 * size + 16 * calls}
         for text in range(8):
             used = self.size(text)
             room = texts.get(text, size) + PAD

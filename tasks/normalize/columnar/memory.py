@@ -3,9 +3,6 @@
 Kernels pass addresses, not arrays: a dozen arrays passed from function to function cost more than all that is done
 with them, to run and to compile. Every buffer has PAD bytes more than it holds, so that no step of 32 needs to look
 at the end. Whoever calls a kernel keeps the arrays alive.
-
-numba notices a change of the file that an entry (`kernel`) stands in, not of those it calls: after a change to an
-inner function, remove this folder's `__pycache__`.
 """
 
 from collections.abc import Callable
@@ -16,6 +13,8 @@ import numpy as np
 from llvmlite import ir
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from tasks.normalize.columnar.warm import forget_stale
 
 F = TypeVar("F", bound=Callable[..., object])
 Array = np.ndarray[Any, Any]
@@ -28,6 +27,7 @@ _INT = numba.types.int64
 
 def kernel(function: F) -> F:
     """`function` compiled once and cached on disk; it releases the GIL."""
+    forget_stale()
     try:
         return cast(F, numba.njit(cache=True, nogil=True)(function))
     except RuntimeError:

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from tasks.normalize.base import Reading
 
 CHUNK = 1 << 20
+# Longer records are left to the reference reader: the room that the kernels may need is many times the record.
+LONGEST = 16 << 20
 # The shortest turn is {"role":"a","content":""}, or as short as the keys allow: two keys of a letter each.
 _TURN = 12
 
@@ -76,6 +78,9 @@ class Batch:
         """Reads records of one file; the first of them is number `first` of the batch."""
         start = 0
         while start < len(places):
+            if places[start].length > LONGEST:
+                start += 1
+                continue
             begin, stop = places[start].offset, start + 1
             end = begin + places[start].length
             while stop < len(places) and places[stop].offset >= end and sum(places[stop]) - begin <= CHUNK:

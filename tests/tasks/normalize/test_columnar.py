@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from schemas.vocabulary import Kind, Stage
 from tasks.normalize.base import Importer
+from tasks.normalize.columnar import warm as kernels
 from tasks.normalize.columnar.observe import words_of_patterns
 from tasks.normalize.columnar.reader import batch_of
 from tasks.normalize.columnar.result import read_batch
@@ -197,6 +198,41 @@ def test_what_is_compiled_ahead_is_all_that_runs(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"messages": [{"role": "user", "content": "a"}]}\n')
     check(CHAT, tmp_path / "a.jsonl", least=1)
     assert [len(each.signatures) for each in (scan, observe, assemble)] == before == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("calls", "text"),
+    [
+        ("execute:a", "<a></a>" * 20_000),
+        ("execute:a", '<a>\x01"</a>' * 20_000),
+        ("function_xml", "<function=></function>" * 20_000),
+        ("function_xml", "<function=f><parameter=a>\x01</parameter></function>" * 20_000),
+        ("fenced", "```" * 50_000),
+        ("fenced", "```\n" * 50_000),
+        ("react", "\nAction: x[" * 20_000),
+        ("code", "\x01" * 200_000),
+    ],
+)
+def test_the_densest_texts_have_room(calls: str, text: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    record = {"messages": [{"role": "assistant", "content": text}, {"role": "user", "content": text}] * 2}
+    file.write_text("\n".join([json.dumps(record)] * 3))
+    check({**CHAT, "calls": [calls], "observation": [""]}, file)
+
+
+def test_kernels_older_than_a_source_are_thrown_away(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    cache = tmp_path / "__pycache__"
+    cache.mkdir()
+    old, new = cache / "steps.assemble-1.nbi", cache / "steps.assemble-2.nbi"
+    old.write_text("")
+    (tmp_path / "calls.py").write_text("")
+    new.write_text("")
+    os.utime(old, (1, 1))
+    monkeypatch.setattr(kernels, "_HERE", tmp_path)
+    kernels.forget_stale()
+    assert (old.exists(), new.exists(), kernels.compiled()) == (False, True, True)
+    os.utime(new, (1, 1))
+    assert not kernels.compiled()
 
 
 @pytest.mark.parametrize("records", [63, 64])
