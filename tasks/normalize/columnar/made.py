@@ -82,26 +82,25 @@ class Made:
         # The shortest call is "<a></a>"; the longest id, of a record of 16 MB, "s1234567c1234567".
         calls = turns + size // 7
         texts = {IDS: 16 * calls, NAMES: size + name * calls, JSON: 6 * size + 16 * calls}
+        table = self.table.tolist()
         for text in range(8):
-            used = self.size(text)
-            room = texts.get(text, size) + PAD
-            expected = self.expected // _SHARE.get(text, 16)
-            self.texts[text] = _grown(self.texts.get(text), used, room, expected, np.uint8)
-            self.table[2 * text] = address(self.texts[text])
-            self.table[2 * text + 1] = self.table[2 * text] + used
+            used = table[2 * text + 1] - table[2 * text]
+            room, held = texts.get(text, size) + PAD, self.texts.get(text)
+            if held is None or used + room > len(held):
+                self.texts[text] = _grown(held, used, room, self.expected // _SHARE.get(text, 16), np.uint8)
+                self.table[2 * text] = address(self.texts[text])
+                self.table[2 * text + 1] = self.table[2 * text] + used
         for rows, columns in _ROWS.items():
-            most = {PARTS: 2 * turns, CALLS: calls}.get(rows, turns) + 1
+            used, most = table[rows] + 1, {PARTS: 2 * turns, CALLS: calls}.get(rows, turns) + 1
             for column in columns:
-                self.columns[column] = _grown(
-                    self.columns.get(column), self.count(rows) + 1, most, self.expected // 256, np.int64
-                )
-                self.table[column] = address(self.columns[column])
+                old = self.columns.get(column)
+                if old is None or used + most > len(old):
+                    self.columns[column] = _grown(old, used, most, self.expected // 256, np.int64)
+                    self.table[column] = address(self.columns[column])
 
 
 def _grown(held: Array | None, used: int, more: int, expected: int, kind: type) -> Array:
     """An array with room for `more` than the `used` elements of `held`; the first one for what is expected as well."""
-    if held is not None and used + more <= len(held):
-        return held
     room = used + more + expected if held is None else max(used + more, 2 * len(held))
     # Arrow's pool keeps what was freed; numpy's large blocks go back to the system and come anew, page by page.
     made: Array = np.frombuffer(pa.allocate_buffer(room * np.dtype(kind).itemsize), kind)
