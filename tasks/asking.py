@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from schemas.errors import UserError
+from schemas.ids import seed_for
 from schemas.rows import DeadLetter, Request
 from schemas.vocabulary import Kind, Stage
 from tasks.operator import Item, Pending, dead
@@ -37,6 +38,24 @@ def teacher_of(entry: dict[str, Any] | None, ctx: "Context", who: str) -> "Teach
             'Add a table [teacher] with, for example, use = "local" to the recipe.',
         )
     return cast("Teacher", ctx.build(Kind.TEACHER, chosen))
+
+
+def questions(
+    items: Sequence[Item], texts: Sequence[str], max_tokens: int, who: str, ctx: "Context"
+) -> "list[ModelRequest]":
+    """One question per item, in one message, at temperature 0; `who` asks, and its name is part of the seed."""
+    from tasks.client.request import ModelRequest
+
+    return [
+        ModelRequest(
+            messages=({"role": "user", "content": text},),
+            item_id=item.id,
+            max_tokens=max_tokens,
+            temperature=0.0,
+            seed=seed_for(ctx.recipe.seed, who, item.id),
+        )
+        for item, text in zip(items, texts, strict=True)
+    ]
 
 
 def ask(

@@ -26,6 +26,7 @@ from tasks.context import Context
 from tasks.emit.offline import offline
 from tasks.operator import WorkingSet
 from tasks.stage import EntryReport, finish_part, plan_entry, whole_report
+from tests.peers import scripted_server
 from warehouse.lake import Lake, Stamp
 
 offline()
@@ -276,3 +277,17 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     Qwen3ForCausalLM(config).save_pretrained(str(folder))
     return folder
+
+
+@pytest.fixture
+def peer() -> Iterator[scripted_server.Peer]:
+    """A scripted endpoint: what it answers, and how badly, is set by the test."""
+    server = scripted_server.Peer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def made() -> SimpleNamespace:
+    """The builders of the scripted endpoint's bodies and behaviours."""
+    return SimpleNamespace(completion=scripted_server.completion, reply=scripted_server.reply)

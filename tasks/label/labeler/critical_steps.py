@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from schemas.ids import content_id, seed_for
+from schemas.ids import content_id
 from schemas.rows import StepLabel
 from schemas.trajectory import Step, Trajectory, text_of
 from schemas.vocabulary import Source
-from tasks.asking import ask, teacher_of
+from tasks.asking import ask, questions, teacher_of
 from tasks.label.base import Labeler
 from tasks.operator import Item, Operator, Outcome, Result, drop, keep
 from tasks.prompts import render, template_hash
@@ -72,19 +72,9 @@ class CriticalSteps(Labeler, frozen=True, kw_only=True):
 
     def run(self, items: Sequence[Item], ctx: "Context") -> Result:
         """Asks for every trajectory of the batch at once; an answer without a list of steps is `unparsable`."""
-        from tasks.client.request import ModelRequest
-
         known = dict(zip([item.id for item in items], ctx.lake.trajectories([i.ref for i in items]), strict=True))
-        requests = [
-            ModelRequest(
-                messages=({"role": "user", "content": self.question(known[item.id])},),
-                item_id=item.id,
-                max_tokens=self.max_tokens,
-                temperature=0.0,
-                seed=seed_for(ctx.recipe.seed, "critical_steps", item.id),
-            )
-            for item in items
-        ]
+        texts = [self.question(known[item.id]) for item in items]
+        requests = questions(items, texts, self.max_tokens, self.plugin_id(), ctx)
         asked = ask(self._teacher(ctx), items, requests, self.stage, ctx)
         outcomes: list[Outcome] = []
         labels: list[StepLabel] = []

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from schemas.ids import content_id, seed_for
+from schemas.ids import content_id
 from schemas.trajectory import Step, Trajectory, text_of, text_part
 from schemas.vocabulary import Source
-from tasks.asking import ask, teacher_of
+from tasks.asking import ask, questions, teacher_of
 from tasks.operator import Item, Operator, Result
 from tasks.prompts import render, template_hash
 from tasks.refine.base import GivenUp, Refined, Refiner
@@ -87,19 +87,9 @@ class Fold(Refiner, frozen=True, kw_only=True):
 
     def run(self, items: Sequence[Item], ctx: "Context") -> Result:
         """Asks for all summaries of the batch at once, then folds what they fit."""
-        from tasks.client.request import ModelRequest
-
         known = dict(zip([item.id for item in items], ctx.lake.trajectories([i.ref for i in items]), strict=True))
-        requests = [
-            ModelRequest(
-                messages=({"role": "user", "content": self.question(known[item.id])},),
-                item_id=item.id,
-                max_tokens=self.max_tokens,
-                temperature=0.0,
-                seed=seed_for(ctx.recipe.seed, "fold", item.id),
-            )
-            for item in items
-        ]
+        texts = [self.question(known[item.id]) for item in items]
+        requests = questions(items, texts, self.max_tokens, self.plugin_id(), ctx)
         asked = ask(self._teacher(ctx), items, requests, self.stage, ctx)
         outcomes, trajectories = [], []
         fingerprint = self.fingerprint(ctx)

@@ -1,6 +1,5 @@
 """A scripted HTTP server and clients that talk to it."""
 
-import importlib.util
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,30 +12,6 @@ from tasks.client.client import ModelClient
 from tasks.client.request import ModelRequest
 from tasks.rollout.teacher.openai import OpenAI
 from warehouse.address import resolve
-
-
-def _scripted() -> Any:
-    path = Path(__file__).resolve().parents[2] / "peers" / "scripted_server.py"
-    spec = importlib.util.spec_from_file_location("scripted_server", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-made_by = _scripted()
-
-
-@pytest.fixture
-def peer() -> Iterator[Any]:
-    server = made_by.Peer()
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def made() -> SimpleNamespace:
-    """The builders of bodies and behaviours."""
-    return SimpleNamespace(completion=made_by.completion, reply=made_by.reply)
 
 
 @pytest.fixture

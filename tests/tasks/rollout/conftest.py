@@ -1,39 +1,12 @@
 """A scripted HTTP server, tasks in a real lake, and harness entries run through the real stage runner."""
 
-import importlib.util
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from types import SimpleNamespace
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from schemas.ids import content_id
 from schemas.task import Message, Task, VerifierSpec
-
-
-def _scripted() -> Any:
-    path = Path(__file__).resolve().parents[2] / "peers" / "scripted_server.py"
-    spec = importlib.util.spec_from_file_location("scripted_server", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-made_by = _scripted()
-
-
-@pytest.fixture
-def peer() -> Iterator[Any]:
-    server = made_by.Peer()
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def made() -> SimpleNamespace:
-    """The builders of bodies and behaviours."""
-    return SimpleNamespace(completion=made_by.completion, reply=made_by.reply)
 
 
 @pytest.fixture
