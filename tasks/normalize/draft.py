@@ -124,12 +124,15 @@ class Draft:
 
     def outcome(self, record: Mapping[str, Any], success: str | None = None, score: str | None = None) -> Outcome:
         """The outcome that the record's fields name; `success` and `score` are fields that an option names."""
-        given = {key: record[key] for key in record if key in _OUTCOME or key in (success, score)}
-        given = {key: value for key, value in given.items() if value is not None}
+        given = {
+            key: value
+            for key, value in record.items()
+            if (key in _OUTCOME or key in (success, score)) and value is not None
+        }
         if not given:
             return Outcome()
-        flags = [given.get(key) for key in ((success,) if success else SUCCESS)]
-        numbers = [given.get(key) for key in ((score,) if score else SCORE)]
+        flags = (given[key] for key in ((success,) if success else SUCCESS) if key in given)
+        numbers = (given[key] for key in ((score,) if score else SCORE) if key in given)
         return Outcome(
             success=next((flag for flag in flags if isinstance(flag, bool)), None),
             score=next((float(n) for n in numbers if isinstance(n, int | float) and not isinstance(n, bool)), None),
