@@ -115,7 +115,7 @@ def agenttuning_alfworld(rng: random.Random, number: int) -> dict[str, Any]:
 CHAT = {"use": "openai_chat", "dataset": "benchmark"}
 SHAPES = {
     "swe-smith": Shape(
-        {**CHAT, "calls": ["function_xml"], "observation": ["OBSERVATION:\n?"]}, "swe-smith", 300, swe_smith
+        {**CHAT, "calls": ["function_xml"], "observation": ["OBSERVATION:\n?"]}, "swe-smith", 1200, swe_smith
     ),
     "code_feedback": Shape(
         {**CHAT, "calls": ["fenced:python"], "observation": ["Execution result: ?\n?"], "only_observed": True},
