@@ -67,7 +67,7 @@ def ours(candidates: int) -> tuple[Callable[[], int], Callable[[], None], str]:
     """The product's own way, with comparison outside; also how to end it, and its mode."""
     from tasks.sandbox.results import Call
     from tasks.sandbox.sandbox import Sandbox
-    from tasks.verify.compare import equal
+    from tasks.verify.answers.compare import equal
 
     box = Sandbox.start(1)
     calls = [Call(entry="run_length", args=[text]) for text in INPUTS]

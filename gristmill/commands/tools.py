@@ -127,7 +127,7 @@ def environment(
 ) -> None:
     """Build the environment that tasks with these pins run in (the only step that downloads packages)."""
     from gristmill.output import out, print_json
-    from tasks.sandbox.environments import build, place
+    from tasks.sandbox.programs.environments import build, place
     from tasks.sandbox.state import state_dir
 
     state = state_dir()

@@ -9,22 +9,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from schemas.errors import FaultError, Unavailable
-from tasks.sandbox import bwrap, cgroup, container, interpreter, leases, probe
+from tasks.sandbox import bwrap, container, leases, probe
+from tasks.sandbox.bounds import cgroup
 from tasks.sandbox.container import Container
 from tasks.sandbox.engine import Bubblewrap, Engine, Open
-from tasks.sandbox.folders import INSIDE as PACKAGES_INSIDE
 from tasks.sandbox.jail import Ended, Jail, Slot
-from tasks.sandbox.packages import Packages
-from tasks.sandbox.packages import prepare as prepare_packages
 from tasks.sandbox.pool import Pool
-from tasks.sandbox.protocol import Place, calls_request
-from tasks.sandbox.reading import read_calls
+from tasks.sandbox.programs import interpreter
+from tasks.sandbox.programs.folders import INSIDE as PACKAGES_INSIDE
+from tasks.sandbox.programs.packages import Packages
+from tasks.sandbox.programs.packages import prepare as prepare_packages
+from tasks.sandbox.programs.tools import INSIDE as TOOLS_INSIDE
+from tasks.sandbox.programs.tools import Tools
+from tasks.sandbox.programs.tools import prepare as prepare_tools
 from tasks.sandbox.results import Call, Limits, RunKind
 from tasks.sandbox.shape import Needs, Shape
 from tasks.sandbox.state import state_dir
-from tasks.sandbox.tools import INSIDE as TOOLS_INSIDE
-from tasks.sandbox.tools import Tools
-from tasks.sandbox.tools import prepare as prepare_tools
+from tasks.sandbox.wire.protocol import Place, calls_request
+from tasks.sandbox.wire.reading import read_calls
 
 _PATIENCE_S = 600.0
 

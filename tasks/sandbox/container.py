@@ -18,9 +18,10 @@ from pathlib import Path
 
 from schemas.errors import Unavailable, UserError
 from schemas.ids import digest
-from tasks.sandbox import seccomp
-from tasks.sandbox.interpreter import RUNNERS, Interpreter
+from tasks.sandbox.bounds import seccomp
+from tasks.sandbox.inside import RUNNERS, runner_file
 from tasks.sandbox.jail import Launch, Slot
+from tasks.sandbox.programs.interpreter import Interpreter
 from tasks.sandbox.results import Limits
 from tasks.sandbox.shape import Shape
 
@@ -161,7 +162,7 @@ def remove_all(tool: str, prefix: str) -> bool:
 
 def _sources() -> tuple[str, str]:
     """The runner with its parts as one program text, and the hash of it."""
-    texts = {name: Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8") for name in RUNNERS}
+    texts = {name: runner_file(name).read_text(encoding="utf-8") for name in RUNNERS}
     whole = "import sys\n"
     for name, text in texts.items():
         if name != "runner":

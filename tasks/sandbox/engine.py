@@ -4,9 +4,11 @@ import sys
 from pathlib import Path
 from typing import Protocol
 
-from tasks.sandbox import bwrap, seccomp
-from tasks.sandbox.interpreter import Interpreter
+from tasks.sandbox import bwrap
+from tasks.sandbox.bounds import seccomp
+from tasks.sandbox.inside import runner_file
 from tasks.sandbox.jail import Launch, Slot
+from tasks.sandbox.programs.interpreter import Interpreter
 from tasks.sandbox.results import Limits
 from tasks.sandbox.shape import Shape
 
@@ -78,7 +80,7 @@ class Open:
         self.python = Interpreter(
             root=Path("/"),
             python=str(Path(getattr(sys, "_base_executable", sys.executable))),
-            runner=str(Path(__file__).with_name("runner.py")),
+            runner=str(runner_file("runner")),
             version=f"{sys.implementation.name}-{sys.version.split()[0]}",
         )
 

@@ -21,11 +21,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from tasks.sandbox import processes
-from tasks.sandbox.cgroup import Cgroup
-from tasks.sandbox.protocol import BOUNDED
-from tasks.sandbox.pump import Pump, pull
+from tasks.sandbox.bounds import processes
+from tasks.sandbox.bounds.cgroup import Cgroup
 from tasks.sandbox.results import Limits
+from tasks.sandbox.wire.protocol import BOUNDED
+from tasks.sandbox.wire.pump import Pump, pull
 
 _START_S = 30.0
 _FILES = 100_000

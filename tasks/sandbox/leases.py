@@ -19,7 +19,7 @@ import msgspec
 
 from schemas.errors import Unavailable
 from schemas.trajectory import Base
-from tasks.sandbox import cgroup, processes
+from tasks.sandbox.bounds import cgroup, processes
 from tasks.sandbox.container import remove_all
 
 _KEEP_S = 7 * 86_400

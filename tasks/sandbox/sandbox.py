@@ -17,12 +17,12 @@ from collections.abc import Mapping, Sequence
 from schemas.errors import Unavailable
 from tasks.sandbox.backend import Backend
 from tasks.sandbox.container import Container
-from tasks.sandbox.languages import Command, environment
-from tasks.sandbox.protocol import Place, Program, calls_request, script_request
-from tasks.sandbox.reading import full_heap, read_calls, read_script
+from tasks.sandbox.programs.languages import Command, environment
 from tasks.sandbox.results import Call, CallResults, Limits, RunResult
 from tasks.sandbox.session import Session
 from tasks.sandbox.shape import Needs
+from tasks.sandbox.wire.protocol import Place, Program, calls_request, script_request
+from tasks.sandbox.wire.reading import full_heap, read_calls, read_script
 
 BACKEND, IMAGE = "GRISTMILL_SANDBOX_BACKEND", "GRISTMILL_SANDBOX_IMAGE"
 UNSAFE = "GRISTMILL_UNSAFE_NO_SANDBOX"

@@ -19,14 +19,14 @@ from typing import Any
 from schemas.errors import Unavailable
 from tasks.sandbox import snapshots
 from tasks.sandbox.backend import Backend
+from tasks.sandbox.bounds.rlimits import cpu_seconds
 from tasks.sandbox.jail import Ended, Frame
-from tasks.sandbox.languages import Command, environment
-from tasks.sandbox.protocol import Forged, Program, files_of, pack, running, session_request
-from tasks.sandbox.reading import full_heap, read_script
+from tasks.sandbox.programs.languages import Command, environment
 from tasks.sandbox.results import Limits, RunResult
-from tasks.sandbox.rlimits import cpu_seconds
 from tasks.sandbox.shape import Needs
 from tasks.sandbox.state import state_dir
+from tasks.sandbox.wire.protocol import Forged, Program, files_of, pack, running, session_request
+from tasks.sandbox.wire.reading import full_heap, read_script
 
 _END: Frame = (b"J", b"[-6]")
 _GRACE_S, _PATIENCE_S = 5.0, 60.0

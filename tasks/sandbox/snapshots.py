@@ -16,7 +16,7 @@ from schemas.errors import RecordError, UserError
 from schemas.ids import digest
 from schemas.trajectory import Base
 from tasks.sandbox.jail import Frame
-from tasks.sandbox.protocol import Forged, decode
+from tasks.sandbox.wire.protocol import Forged, decode
 
 _ID = re.compile(r"[0-9a-f]{32,64}")
 _HEAD = re.compile(rb"([fdl])([0-7]{1,3}) (.+)", re.DOTALL)

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from schemas.errors import RecordError
 from schemas.task import Task
 from schemas.trajectory import Base
+from tasks.verify.answers.extract import exact_number, final_answer
 from tasks.verify.base import Judgement, Verifier, failed, passed, spec_of, unparsable
-from tasks.verify.extract import exact_number, final_answer
 
 if TYPE_CHECKING:
     from tasks.context import Context

@@ -20,9 +20,9 @@ from schemas.task import Task
 from schemas.trajectory import Base, Trajectory
 from schemas.vocabulary import VerdictKind
 from tasks.sandbox.results import Call, CallResult, Limits, RunKind
+from tasks.verify.answers.extract import defines, python_code
 from tasks.verify.base import Judgement, agent_messages, failed, last_message, passed, spec_of, unparsable
 from tasks.verify.execution import ExecutionVerifier
-from tasks.verify.extract import defines, python_code
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -134,7 +134,7 @@ class AssertTests(ExecutionVerifier, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=1)
 def _plain() -> str:
-    return Path(__file__).parent.parent.joinpath("plain.py").read_text(encoding="utf-8")
+    return Path(__file__).parents[1].joinpath("answers", "plain.py").read_text(encoding="utf-8")
 
 
 def _tests(spec: Spec, call: Call, ctx: "Context", limits: Limits) -> CallResult:

@@ -13,9 +13,9 @@ from schemas.task import Task
 from schemas.trajectory import Base
 from schemas.vocabulary import Trust, VerdictKind
 from tasks.sandbox.results import Limits, RunKind
+from tasks.verify.answers.extract import exact_number, final_answer, is_number, python_code, stated_number
 from tasks.verify.base import Judgement, disputed, spec_of, unparsable
-from tasks.verify.extract import exact_number, final_answer, is_number, python_code, stated_number
-from tasks.verify.judge import ModelJudge, Question, judged, mark_for, shown, unread
+from tasks.verify.judging.judge import ModelJudge, Question, judged, mark_for, shown, unread
 
 if TYPE_CHECKING:
     from tasks.context import Context

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.task import Task
 from schemas.trajectory import Base, Trajectory
+from tasks.verify.answers.calling import calls_made, read_calls
+from tasks.verify.answers.compare import equal
 from tasks.verify.base import Judgement, Verifier, failed, passed, spec_of, unparsable
-from tasks.verify.calling import calls_made, read_calls
-from tasks.verify.compare import equal
 
 if TYPE_CHECKING:
     from tasks.context import Context

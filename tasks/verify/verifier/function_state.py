@@ -21,9 +21,9 @@ from schemas.task import Task
 from schemas.trajectory import Base, Trajectory
 from schemas.vocabulary import VerdictKind
 from tasks.sandbox.results import Call, CallResult, Limits, RunKind
+from tasks.verify.answers.calling import calls_made, read_calls
+from tasks.verify.answers.compare import equal
 from tasks.verify.base import Judgement, failed, infrastructure, passed, spec_of, unparsable
-from tasks.verify.calling import calls_made, read_calls
-from tasks.verify.compare import equal
 from tasks.verify.execution import ExecutionVerifier
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from schemas.task import Task
 from schemas.trajectory import Base
 from schemas.vocabulary import VerdictKind
 from tasks.verify.base import Judgement, spec_of, unparsable
-from tasks.verify.judge import YES_NO, ModelJudge, Question, judged, mark_for, opinion, shown, unread
+from tasks.verify.judging.judge import YES_NO, ModelJudge, Question, judged, mark_for, opinion, shown, unread
 
 if TYPE_CHECKING:
     from tasks.context import Context

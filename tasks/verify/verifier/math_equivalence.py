@@ -11,9 +11,9 @@ from schemas.errors import MissingExtra, RecordError
 from schemas.task import Task
 from schemas.trajectory import Base
 from schemas.vocabulary import VerdictKind
+from tasks.verify.answers.extract import final_answer
 from tasks.verify.base import Judgement, Verifier, failed, passed, spec_of, unparsable
-from tasks.verify.extract import final_answer
-from tasks.verify.worker import WorkerDied, WorkerFailed, WorkerTimeout, pool
+from tasks.verify.workers.worker import WorkerDied, WorkerFailed, WorkerTimeout, pool
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -54,7 +54,9 @@ class MathEquivalence(Verifier, frozen=True, kw_only=True):
         evidence: dict[str, Any] = {"answer": answer[:300]}
         for gold in golds:
             try:
-                found = pool("tasks.verify.math_equal:same").call({"gold": gold, "answer": answer}, self.timeout_s)
+                found = pool("tasks.verify.workers.math_equal:same").call(
+                    {"gold": gold, "answer": answer}, self.timeout_s
+                )
             except WorkerTimeout:
                 return Judgement(VerdictKind.TIMEOUT, 0.0, "comparison_timeout", evidence)
             except WorkerFailed as error:

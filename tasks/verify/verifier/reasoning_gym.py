@@ -13,10 +13,10 @@ from schemas.errors import RecordError
 from schemas.task import Task
 from schemas.trajectory import Base
 from schemas.vocabulary import VerdictKind
-from tasks.verify import gym
+from tasks.verify.answers.extract import final_answer, is_number, stated_number
 from tasks.verify.base import Judgement, Verifier, failed, passed, spec_of, unparsable
-from tasks.verify.extract import final_answer, is_number, stated_number
-from tasks.verify.worker import WorkerDied, WorkerFailed, WorkerTimeout, pool
+from tasks.verify.workers import gym
+from tasks.verify.workers.worker import WorkerDied, WorkerFailed, WorkerTimeout, pool
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -68,7 +68,7 @@ class ReasoningGym(Verifier, frozen=True, kw_only=True):
         evidence: dict[str, Any] = {"answer": answer[:300], "dataset": spec.dataset}
         request = {**msgspec.to_builtins(spec), "answer": answer}
         try:
-            score = pool("tasks.verify.gym:score").call(request, self.timeout_s)
+            score = pool("tasks.verify.workers.gym:score").call(request, self.timeout_s)
         except WorkerTimeout:
             return Judgement(VerdictKind.TIMEOUT, 0.0, "scorer_timeout", evidence)
         except WorkerFailed as error:

@@ -6,9 +6,9 @@ A task's specification (JSON):
      "fail_to_pass": ["tests/test_a.py::test_x"], "pass_to_pass": ["tests/test_a.py::test_y"],
      "protected": ["data/*"]}
 
-Also, where the repository must be built first (tasks/verify/repo_build.py): "build": [["python", "make.py"]], "tools":
-binaries for it, and "lock": the hash of the environment that the task was made with; another one here is an
-infrastructure error.
+Also, where the repository must be built first (tasks/verify/repository/build.py): "build": [["python", "make.py"]],
+"tools": binaries for it, and "lock": the hash of the environment that the task was made with; another one here is
+an infrastructure error.
 
 The answer is a unified diff. Test runner and candidate share a process here, so "passed" is a message that the
 candidate could write: the verdict's trust is `inside`. What makes that hard: every test id runs in a fresh jail,
@@ -30,10 +30,11 @@ from schemas.task import Task
 from schemas.trajectory import Base
 from schemas.vocabulary import Trust, VerdictKind
 from tasks.sandbox.results import Call, CallResult, Limits, RunKind
-from tasks.verify import canary, patch, repo_build
+from tasks.verify.answers.extract import diff_text
 from tasks.verify.base import Judgement, infrastructure, spec_of
 from tasks.verify.execution import ExecutionVerifier
-from tasks.verify.extract import diff_text
+from tasks.verify.repository import build as repo_build
+from tasks.verify.repository import canary, patch
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -206,7 +207,7 @@ def protected(path: str, spec: Spec) -> bool:
 
 @lru_cache(maxsize=1)
 def _driver() -> str:
-    return Path(__file__).parent.parent.joinpath("repo_driver.py").read_text(encoding="utf-8")
+    return Path(__file__).parents[1].joinpath("repository", "driver.py").read_text(encoding="utf-8")
 
 
 def _judged(kind: VerdictKind, reason: str, evidence: Mapping[str, Any]) -> Judgement:

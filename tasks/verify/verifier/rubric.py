@@ -17,7 +17,7 @@ from schemas.trajectory import Base
 from schemas.vocabulary import VerdictKind
 from tasks.operator import Plan, WorkingSet
 from tasks.verify.base import Judgement, spec_of, unparsable
-from tasks.verify.judge import YES_NO, ModelJudge, Question, judged, mark_for, opinion, shown, unread
+from tasks.verify.judging.judge import YES_NO, ModelJudge, Question, judged, mark_for, opinion, shown, unread
 from tasks.verify.plans import plan_trajectories
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from schemas.errors import RecordError
 from schemas.task import Task
 from schemas.trajectory import Base
 from schemas.vocabulary import VerdictKind
+from tasks.verify.answers.compare import equal
+from tasks.verify.answers.extract import json_text
 from tasks.verify.base import Judgement, Verifier, failed, passed, spec_of, unparsable
-from tasks.verify.compare import equal
-from tasks.verify.extract import json_text
-from tasks.verify.worker import WorkerDied, WorkerFailed, WorkerTimeout, pool
+from tasks.verify.workers.worker import WorkerDied, WorkerFailed, WorkerTimeout, pool
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -58,7 +58,7 @@ class Schema(Verifier, frozen=True, kw_only=True):
         except (msgspec.MsgspecError, RecursionError) as error:
             return unparsable("not_json", {"detail": str(error)[:300]})
         try:
-            faults = pool("tasks.verify.json_schema:faults").call([spec.schema, value], self.timeout_s)
+            faults = pool("tasks.verify.workers.json_schema:faults").call([spec.schema, value], self.timeout_s)
         except WorkerTimeout:
             return Judgement(VerdictKind.TIMEOUT, 0.0, "validation_timeout")
         except WorkerFailed as error:

@@ -16,10 +16,10 @@ from schemas.task import Task
 from schemas.trajectory import Base
 from schemas.vocabulary import VerdictKind
 from tasks.sandbox.results import Call, CallResult, Limits, RunKind
+from tasks.verify.answers.compare import equal
+from tasks.verify.answers.extract import sql_text
 from tasks.verify.base import Judgement, failed, infrastructure, passed, spec_of, unparsable
-from tasks.verify.compare import equal
 from tasks.verify.execution import ExecutionVerifier
-from tasks.verify.extract import sql_text
 
 if TYPE_CHECKING:
     from tasks.context import Context

@@ -22,12 +22,12 @@ from schemas.ids import digest
 from schemas.task import Task
 from schemas.trajectory import Base
 from schemas.vocabulary import VerdictKind
-from tasks.sandbox.languages import Command, language
+from tasks.sandbox.programs.languages import Command, language
 from tasks.sandbox.results import Limits, RunKind, RunResult
-from tasks.verify import programs
+from tasks.verify.answers import programs
+from tasks.verify.answers.extract import python_code
 from tasks.verify.base import Judgement, infrastructure, passed, spec_of, unparsable
 from tasks.verify.execution import ExecutionVerifier
-from tasks.verify.extract import python_code
 
 if TYPE_CHECKING:
     from tasks.context import Context

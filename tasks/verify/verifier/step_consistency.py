@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from schemas.task import Task
 from schemas.vocabulary import Source, VerdictKind
 from tasks.verify.base import Judgement, failed, passed, unparsable
-from tasks.verify.judge import YES_NO, Question, judged, mark_for, opinion, unread
-from tasks.verify.process import ProcessJudge, Shown, read
+from tasks.verify.judging.judge import YES_NO, Question, judged, mark_for, opinion, unread
+from tasks.verify.judging.process import ProcessJudge, Shown, read
 
 if TYPE_CHECKING:
     from tasks.context import Context

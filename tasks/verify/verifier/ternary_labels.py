@@ -19,9 +19,9 @@ from schemas.vocabulary import Source, VerdictKind
 from tasks.operator import Item, Result
 from tasks.refine.replay import Session
 from tasks.verify.base import Judgement, unparsable
-from tasks.verify.judge import Question, fields, judged, mark_for, shown, unread
-from tasks.verify.probes import Probe, probe
-from tasks.verify.process import ProcessJudge, Shown, read
+from tasks.verify.judging.judge import Question, fields, judged, mark_for, shown, unread
+from tasks.verify.judging.probes import Probe, probe
+from tasks.verify.judging.process import ProcessJudge, Shown, read
 
 if TYPE_CHECKING:
     from tasks.context import Context

@@ -18,7 +18,7 @@ from schemas.task import Task
 from schemas.trajectory import Base, Trajectory
 from schemas.vocabulary import Source, VerdictKind
 from tasks.verify.base import Judgement, Verifier, failed, last_message, passed, spec_of, unparsable
-from tasks.verify.worker import WorkerDied, WorkerFailed, WorkerTimeout, pool
+from tasks.verify.workers.worker import WorkerDied, WorkerFailed, WorkerTimeout, pool
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -58,7 +58,7 @@ class TextGame(Verifier, frozen=True, kw_only=True):
             return failed("too_many_commands", {"commands": len(commands)})
         request = {"options": msgspec.to_builtins(spec), "commands": commands}
         try:
-            end = pool("tasks.verify.text_game:play").call(request, self.timeout_s)
+            end = pool("tasks.verify.workers.text_game:play").call(request, self.timeout_s)
         except WorkerTimeout:
             return Judgement(VerdictKind.TIMEOUT, 0.0, "game_timeout")
         except WorkerFailed as error:

@@ -17,10 +17,10 @@ from schemas.task import Task
 from schemas.trajectory import Base, Trajectory
 from schemas.vocabulary import VerdictKind
 from tasks.sandbox.results import Call, CallResults, Limits, RunKind
+from tasks.verify.answers.compare import equal
+from tasks.verify.answers.extract import defines, python_code
 from tasks.verify.base import Judgement, agent_messages, infrastructure, last_message, spec_of, unparsable
-from tasks.verify.compare import equal
 from tasks.verify.execution import ExecutionVerifier
-from tasks.verify.extract import defines, python_code
 
 if TYPE_CHECKING:
     from tasks.context import Context

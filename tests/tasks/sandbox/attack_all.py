@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 from schemas.task import Task, VerifierSpec
-from tasks.sandbox.languages import language
+from tasks.sandbox.programs.languages import language
+from tasks.sandbox.programs.tools import find
 from tasks.sandbox.results import Call, Limits
 from tasks.sandbox.sandbox import Sandbox
-from tasks.sandbox.tools import find
 from tasks.verify.verifier.unit_tests import UnitTests
 
 _NEEDS = {"sh": "sh", "javascript": "node"}

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from schemas.errors import Unavailable, UserError
-from tasks.sandbox import container, interpreter
+from tasks.sandbox import container
+from tasks.sandbox.programs import interpreter
 from tasks.sandbox.results import Call, Limits, RunKind
 from tasks.sandbox.sandbox import BACKEND, IMAGE, UNSAFE, Sandbox
 from tasks.sandbox.shape import Shape
@@ -161,7 +162,7 @@ def test_a_session_in_a_container(stand_in: Path) -> None:
 
 
 def test_what_the_image_cannot_give_is_said(stand_in: Path) -> None:
-    from tasks.sandbox.languages import language
+    from tasks.sandbox.programs.languages import language
 
     box = Sandbox.start(1, warm=0)
     try:

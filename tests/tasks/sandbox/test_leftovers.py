@@ -198,7 +198,8 @@ def test_close_removes_cgroups_and_lease_and_may_be_repeated() -> None:
 
 def test_a_jail_cut_off_while_it_starts_is_ended_by_the_next_start() -> None:
     """The outer process is killed before it lets the inner one go on, again and again at other moments."""
-    from tasks.sandbox import bwrap, interpreter
+    from tasks.sandbox import bwrap
+    from tasks.sandbox.programs import interpreter
     from tasks.sandbox.shape import Shape
     from tasks.sandbox.state import state_dir
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tasks.sandbox.languages import language
+from tasks.sandbox.programs.languages import language
 from tasks.sandbox.results import Call, Limits, RunKind
 from tasks.sandbox.sandbox import Sandbox
 
@@ -129,7 +129,7 @@ def test_two_jails_do_not_see_each_others_servers(box: Sandbox) -> None:
 
 
 def test_a_javascript_server_and_client(box: Sandbox) -> None:
-    from tasks.sandbox import tools
+    from tasks.sandbox.programs import tools
 
     if tools.find("node") is None:
         pytest.skip("no node on this machine")

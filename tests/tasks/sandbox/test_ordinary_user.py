@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tasks.sandbox import interpreter
-from tasks.sandbox.processes import of_users
+from tasks.sandbox.bounds.processes import of_users
+from tasks.sandbox.programs import interpreter
 from tasks.sandbox.state import state_dir
 from tests.tasks.sandbox.left import wait_for_none
 

@@ -11,10 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 
-from tasks.sandbox import bwrap, interpreter
+from tasks.sandbox import bwrap
 from tasks.sandbox.engine import Bubblewrap
 from tasks.sandbox.jail import Slot
 from tasks.sandbox.pool import Pool
+from tasks.sandbox.programs import interpreter
 from tasks.sandbox.results import Call, Limits, RunKind
 from tasks.sandbox.sandbox import Sandbox
 from tasks.sandbox.shape import Shape

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from schemas.errors import RecordError, Unavailable, UserError
 from tasks.sandbox import snapshots
 from tasks.sandbox.jail import Frame
-from tasks.sandbox.languages import language
-from tasks.sandbox.protocol import Forged
+from tasks.sandbox.programs.languages import language
 from tasks.sandbox.results import Limits, RunKind
 from tasks.sandbox.sandbox import Sandbox
 from tasks.sandbox.session import Session
 from tasks.sandbox.state import state_dir
+from tasks.sandbox.wire.protocol import Forged
 from tests.tasks.sandbox.left import below, wait_for_none
 
 # Prints every path with kind, permissions and content.

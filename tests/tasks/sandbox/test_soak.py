@@ -25,7 +25,7 @@ WORKER = """
 import random, sys
 from concurrent.futures import ThreadPoolExecutor
 sys.path.insert(0, sys.argv[1])
-from tasks.sandbox.languages import language
+from tasks.sandbox.programs.languages import language
 from tasks.sandbox.results import Call, Limits
 from tasks.sandbox.sandbox import Sandbox
 box = Sandbox.start(2)

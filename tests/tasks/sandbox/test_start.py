@@ -14,8 +14,10 @@ import msgspec
 import pytest
 
 from schemas.errors import FaultError, Unavailable, UserError
-from tasks.sandbox import bwrap, cgroup, interpreter, leases, processes, state
-from tasks.sandbox.languages import language
+from tasks.sandbox import bwrap, leases, state
+from tasks.sandbox.bounds import cgroup, processes
+from tasks.sandbox.programs import interpreter
+from tasks.sandbox.programs.languages import language
 from tasks.sandbox.results import Call, Limits, RunKind
 from tasks.sandbox.sandbox import UNSAFE, Sandbox
 

@@ -11,7 +11,7 @@ import pytest
 from schemas.errors import UserError
 from schemas.vocabulary import Stage
 from tasks.synthesize.synthesizer.reasoning_gym import _HASH, REFUSED
-from tasks.verify.gym import MISBEHAVING
+from tasks.verify.workers.gym import MISBEHAVING
 
 ONE_DIGIT = {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1}
 CHAIN = {"use": "reasoning_gym", "dataset": "chain_sum", "count": 12, "config": ONE_DIGIT}

@@ -1,0 +1,1 @@
+"""What bounds a jail: memory and processes in sum, resource limits per process, the system call filter."""

@@ -1,0 +1,1 @@
+"""What gets into a jail: the interpreter, languages and system binaries, packages and environments."""

@@ -1,0 +1,1 @@
+"""How the trusted process talks to a jail, and how little of it is believed."""

@@ -1,0 +1,1 @@
+"""What a policy wrote: the answer found in it, read, and compared."""

@@ -1,0 +1,1 @@
+"""Helper processes that can be killed, and the scorers that run in them."""
