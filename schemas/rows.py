@@ -167,8 +167,8 @@ class PlanMember(Base, frozen=True, kw_only=True):
 class RunEvent(Base, frozen=True, kw_only=True):
     """What a run did: it started, one operator of it ended, it finished. The only rows that a rerun adds.
 
-    event: started | operator | finished | failed. `scope_hash` names the plan (see PlanMember); n_seen counts the inputs
-    looked at, eligible or not; n_inputs/n_outputs are the fan-out's two sides; seconds is wall time.
+    event: started | operator | finished | failed. `scope_hash` names the plan (see PlanMember); n_seen counts the
+    inputs looked at, eligible or not; n_inputs/n_outputs are the fan-out's two sides; seconds is wall time.
     """
 
     id: str
