@@ -32,13 +32,22 @@ def passed(verdicts: Sequence[Verdict]) -> bool | None:
     return all(kind is VerdictKind.PASS for kind in kinds) if kinds else None
 
 
-def judged(ids: Sequence[str], ctx: "Context") -> list[Judged]:
-    """Those of the given trajectories that have a task and a judgement, in the given order."""
+def trusted(verdicts: Sequence[Verdict], *, inside: bool, model: bool) -> list[Verdict]:
+    """The verdicts that count where rewards are learned from.
+
+    inside, model: whether those reached beside the candidate's code, and a model's opinions, count too.
+    """
+    counts = {Trust.OUTSIDE: True, Trust.INSIDE: inside, Trust.MODEL: model}
+    return [verdict for verdict in verdicts if counts[verdict.trust]]
+
+
+def judged(ids: Sequence[str], ctx: "Context", *, inside: bool = True, model: bool = True) -> list[Judged]:
+    """Those of the given trajectories that have a task and a judgement that counts (see `trusted`), in order."""
     rows = ctx.lake.sql(
         "select distinct id, task_id from trajectories where task_id is not null and id in (select id from ids)",
         ids=ids,
     ).to_pylist()
     tasks = {row["id"]: row["task_id"] for row in rows}
     verdicts = ctx.lake.verdicts(list(tasks))
-    said = {ref: passed(verdicts[ref]) for ref in tasks}
+    said = {ref: passed(trusted(verdicts[ref], inside=inside, model=model)) for ref in tasks}
     return [Judged(ref, tasks[ref], bool(said[ref])) for ref in ids if said.get(ref) is not None]

@@ -1,7 +1,9 @@
 """The dataset card: Markdown whose YAML head makes `datasets.load_dataset(FOLDER)` work as it is.
 
 The head names the files and declares every column's type, so that nothing is inferred from the first rows: a
-column that is null in one file and text in the next, or dates inside strings, load as declared.
+column that is null in one file and text in the next, or dates inside strings, load as declared. It also holds a
+hash of the content: `datasets` caches what it has loaded under the folder's name and the card alone, and would give
+the rows of another folder `sft`, or of this one before its refresh.
 """
 
 import json
@@ -10,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from schemas.ids import digest
 from tasks.emit.manifest import CARD, Manifest
 
 
@@ -39,7 +42,9 @@ def write_card(folder: Path, manifest: Manifest, schema: pa.Schema, about: str) 
 
 def _head(manifest: Manifest, schema: pa.Schema) -> list[str]:
     lines = ["configs:", "- config_name: default", "  data_files:", "  - split: train"]
-    lines += [f"    path: data/*.{manifest.container}", "dataset_info:", "- config_name: default", "  features:"]
+    content = digest("\n".join(f"{file.path} {file.sha256}" for file in manifest.written))
+    lines += [f"    path: data/*.{manifest.container}", "dataset_info:", "- config_name: default"]
+    lines += [f"  description: content {content}", "  features:"]
     for field in schema:
         lines += [f"  - name: {field.name}", *_feature(field.type, "    ")]
     return lines

@@ -11,6 +11,7 @@ from schemas.rows import StepLabel, Verdict
 from schemas.vocabulary import NO_JUDGEMENT, Stage, VerdictKind
 from tasks.context import Context
 from tasks.emit.manifest import Lineage
+from tasks.judged import trusted
 from tasks.recipe import entries, operator_of
 
 # Verdicts that say something about the answer; an infrastructure error or a dispute says nothing.
@@ -78,7 +79,11 @@ def labels_of(ctx: Context, ids: Sequence[str]) -> dict[str, list[StepLabel]]:
     }
 
 
-def reward_of(verdicts: Sequence[Verdict]) -> float | None:
-    """The reward of a trajectory: the lowest that a verifier gave, so that one failed check is a failure."""
-    rewards = [verdict.reward for verdict in verdicts if verdict.reward is not None and verdict.kind in JUDGED]
+def reward_of(verdicts: Sequence[Verdict], *, inside: bool, model: bool) -> float | None:
+    """The reward of a trajectory: the lowest that a verifier gave, so that one failed check is a failure.
+
+    inside, model: which verdicts count besides those reached outside of the candidate (see `tasks.judged.trusted`).
+    """
+    counted = trusted(verdicts, inside=inside, model=model)
+    rewards = [verdict.reward for verdict in counted if verdict.reward is not None and verdict.kind in JUDGED]
     return min(rewards) if rewards else None

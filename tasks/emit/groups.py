@@ -12,6 +12,7 @@ from schemas.rows import Verdict
 from schemas.vocabulary import Trust, VerdictKind
 from tasks.context import Context
 from tasks.emit.facts import JUDGED
+from tasks.judged import trusted
 
 
 class Group(NamedTuple):
@@ -62,8 +63,7 @@ def group_of(verdicts: Sequence[Verdict], verifier: str, *, inside: bool, model:
     """
     by_rollout = {v.trajectory_id: v for v in verdicts if v.verifier == verifier and v.kind in JUDGED}
     judged = [v for v in by_rollout.values() if v.reward is not None]
-    counts = {Trust.OUTSIDE: True, Trust.INSIDE: inside, Trust.MODEL: model}
-    taken = [v for v in judged if counts[v.trust]]
+    taken = trusted(judged, inside=inside, model=model)
     rewards = [v.reward for v in taken if v.reward is not None]
     return Group(
         n=len(taken),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from schemas.rows import Pair
 from schemas.trajectory import Trajectory
 from schemas.vocabulary import Kind, Scope, Stage
-from tasks.judged import judged
+from tasks.judged import Judged, judged
 from tasks.operator import Effect, Item, Operator, Outcome, Plan, Result, Unit, WorkingSet, drop, keep, select_ids
 
 if TYPE_CHECKING:
@@ -32,13 +32,19 @@ class Unpaired(NamedTuple):
 
 
 class Pairer(Operator, frozen=True, kw_only=True):
-    """Makes pairs within groups of one task. A subclass defines `pair_group`."""
+    """Makes pairs within groups of one task. A subclass defines `pair_group`.
+
+    trust_inside: also count verdicts reached beside the candidate's code. trust_model: also count verdicts that are a
+    model's opinion. Both can be talked into a pass, and what is preferred is learned.
+    """
 
     kind: ClassVar[Kind] = Kind.PAIRER
     stage: ClassVar[Stage] = Stage.PAIR
     scope: ClassVar[Scope] = Scope.GROUP
     reads: ClassVar[Unit] = "trajectory"
     effect: ClassVar[Effect] = "add"
+    trust_inside: bool = False
+    trust_model: bool = False
 
     def pair_group(
         self, task_id: str, members: Sequence[Member], fingerprint: str
@@ -52,8 +58,11 @@ class Pairer(Operator, frozen=True, kw_only=True):
     def plan(self, inputs: WorkingSet, ctx: "Context") -> Plan:
         """One item per trajectory that has a task and a judgement."""
         ids = select_ids(self.reads, inputs)
-        items = [Item(id=one.trajectory_id, ref=one.trajectory_id, group=one.task_id) for one in judged(ids, ctx)]
+        items = [Item(id=one.trajectory_id, ref=one.trajectory_id, group=one.task_id) for one in self._judged(ids, ctx)]
         return Plan(items=tuple(items), n_seen=len(ids))
+
+    def _judged(self, ids: Sequence[str], ctx: "Context") -> list[Judged]:
+        return judged(ids, ctx, inside=self.trust_inside, model=self.trust_model)
 
     def run(self, items: Sequence[Item], ctx: "Context") -> Result:
         """Pairs each group; a member's outputs are the pairs that it is in."""
@@ -66,7 +75,7 @@ class Pairer(Operator, frozen=True, kw_only=True):
         for task_id, group in groups.items():
             by_id = {item.ref: item for item in group}
             ids = sorted(by_id)
-            passes = {one.trajectory_id: one.passed for one in judged(ids, ctx)}
+            passes = {one.trajectory_id: one.passed for one in self._judged(ids, ctx)}
             members = [Member(one, passes[one.id]) for one in ctx.lake.trajectories(ids)]
             made, unpaired = self.pair_group(task_id, members, fingerprint)
             pairs += made

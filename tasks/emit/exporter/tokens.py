@@ -37,6 +37,8 @@ class TokensExporter(Exporter, frozen=True, kw_only=True):
     tokenizer: a model's folder; empty for the embedded model's. template: a chat template file; empty for the
     tokenizer's own, or its marked twin. max_tokens: longer rows are left out as `too_long`, never cut; 0 is no
     limit. ids: "auto" takes sampled ids where they exist, "retokenized" never. chats: also write `messages`.
+    trust_inside, trust_model: whether verdicts reached beside the candidate's code, and a model's opinions, count in
+    `reward`.
     """
 
     schema: ClassVar[pa.Schema] = SCHEMA
@@ -51,6 +53,8 @@ class TokensExporter(Exporter, frozen=True, kw_only=True):
     max_tokens: int = 0
     ids: Literal["auto", "retokenized"] = "auto"
     chats: bool = True
+    trust_inside: bool = False
+    trust_model: bool = False
 
     def fingerprint(self, ctx: Context) -> str:
         """The options and the content of tokenizer and template, not their paths."""
@@ -74,7 +78,8 @@ class TokensExporter(Exporter, frozen=True, kw_only=True):
         drafts = [draft(t, labels.get(t.id, ()), spans.get(t.id, ()), ctx.lake) for t in ctx.lake.trajectories(ids)]
         made = tokenise(drafts, self.load(ctx), sampled=self.ids == "auto")
         for item, each, tokenised in zip(items, drafts, made, strict=True):
-            yield self._made(item, each, tokenised, facts.reward_of(verdicts.get(item.ref, ())))
+            reward = facts.reward_of(verdicts.get(item.ref, ()), inside=self.trust_inside, model=self.trust_model)
+            yield self._made(item, each, tokenised, reward)
 
     def _made(self, item: Item, each: Draft, tokenised: Tokenised, reward: float | None) -> Made:
         trajectory = each.trajectory

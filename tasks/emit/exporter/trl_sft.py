@@ -40,6 +40,8 @@ class TrlSft(Exporter, frozen=True, kw_only=True):
 
     partial: what to do with a row of which labels mask some turns and not others, which TRL cannot express:
     "keep" (counted in the manifest) or "drop" (reason `partial_mask`). The `tokens` exporter applies every weight.
+    trust_inside, trust_model: whether verdicts reached beside the candidate's code, and a model's opinions, count in
+    `reward`.
     """
 
     schema: ClassVar[pa.Schema] = _SCHEMA
@@ -49,6 +51,8 @@ class TrlSft(Exporter, frozen=True, kw_only=True):
     )
 
     partial: Literal["keep", "drop"] = "keep"
+    trust_inside: bool = False
+    trust_model: bool = False
 
     def make(self, items: Sequence[Item], ctx: Context) -> Iterator[Made]:
         """Rows in the order of the items."""
@@ -56,7 +60,7 @@ class TrlSft(Exporter, frozen=True, kw_only=True):
         labels = facts.labels_of(ctx, ids)
         verdicts = facts.verdicts_of(ctx, ids)
         for item, trajectory in zip(items, ctx.lake.trajectories(ids), strict=True):
-            reward = facts.reward_of(verdicts.get(item.ref, ()))
+            reward = facts.reward_of(verdicts.get(item.ref, ()), inside=self.trust_inside, model=self.trust_model)
             yield self._row(item, trajectory, labels.get(item.ref, ()), reward, ctx)
 
     def _row(

@@ -95,6 +95,21 @@ def test_a_column_null_in_one_file_and_text_in_the_next_loads(tmp_path: Path) ->
     assert [each["text"] for each in load(tmp_path)] == [None, None, "007", "2020-01-01"]
 
 
+def test_folders_of_one_name_and_a_refreshed_folder_load_their_own_rows(tmp_path: Path) -> None:
+    # `datasets` caches by the folder's name and the card: one cache for all, as a user has it.
+    def loaded(folder: Path) -> list[str]:
+        return list(datasets.load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))["train"]["id"])
+
+    one, two = tmp_path / "one" / "sft", tmp_path / "two" / "sft"
+    card(one, write(one, [row("1", "a")]))
+    card(two, write(two, [row("2", "b"), row("3", "c")]))
+    assert (loaded(one), loaded(two)) == (["1"], ["2", "3"])
+    for file in (one / "data").iterdir():
+        file.unlink()
+    card(one, write(one, [row("4", "a")]))
+    assert loaded(one) == ["4"]
+
+
 def test_json_values_of_two_rows_never_merge(tmp_path: Path) -> None:
     parts = [({"f": {"a": 1}}, {"x": []}), ({"f": {"b": "2020-01-01"}}, {"x": {}}, {"x": None})]
     card(tmp_path, write(tmp_path, [row(str(i), parts=part) for i, part in enumerate(parts)]))

@@ -10,7 +10,7 @@ import pytest
 from schemas.errors import UserError
 from schemas.rows import Verdict
 from schemas.trajectory import Step, ToolCall, ToolResult, Trajectory, text_part
-from schemas.vocabulary import Source, Stage, VerdictKind
+from schemas.vocabulary import Source, Stage, Trust, VerdictKind
 from tasks.operator import WorkingSet
 from warehouse.lake import Lake
 
@@ -31,8 +31,8 @@ def sample(name: str, *answers: str, task: str | None = "task", prompt: str = "2
     return Trajectory(id=name, task_id=task, steps=tuple(steps))
 
 
-def verdict(name: str, kind: str) -> Verdict:
-    return Verdict(id=f"v-{name}", trajectory_id=name, verifier="exact", kind=VerdictKind(kind))
+def verdict(name: str, kind: str, trust: Trust = Trust.OUTSIDE) -> Verdict:
+    return Verdict(id=f"v-{name}", trajectory_id=name, verifier="exact", kind=VerdictKind(kind), trust=trust)
 
 
 @pytest.fixture
@@ -168,3 +168,16 @@ def test_a_grown_group_is_decided_again_and_an_unchanged_one_is_not(
 def test_a_limit_below_one_is_refused(run_entry: Callable[..., Any]) -> None:
     with pytest.raises(UserError, match="per_task"):
         run_entry(Stage.PAIR, {**PAIR, "per_task": 0})
+
+
+@pytest.mark.parametrize(("trust", "option"), [(Trust.MODEL, "trust_model"), (Trust.INSIDE, "trust_inside")])
+def test_what_can_be_talked_round_is_preferred_only_where_the_recipe_says_so(
+    store: Callable[..., None], run_entry: Callable[..., Any], trust: Trust, option: str
+) -> None:
+    good, bad = sample("a", "5"), sample("b", "6")
+    store(trajectories=[good, bad], verdicts=[verdict("a", "pass", trust), verdict("b", "fail")])
+    inputs = WorkingSet(trajectories=("a", "b"))
+    ran = run_entry(Stage.PAIR, PAIR, inputs)
+    assert (ran.report.n_in, ran.report.n_kept, ran.after.pairs) == (1, 0, ())
+    ran = run_entry(Stage.PAIR, {**PAIR, option: True}, inputs)
+    assert (ran.report.n_in, ran.report.n_kept, len(ran.after.pairs)) == (2, 2, 1)
