@@ -6,8 +6,14 @@ number, and values that only hash alike cost nothing because nothing of a candid
 
 import json
 import math
+import re
 from collections import Counter
+from decimal import Decimal
 from typing import Any
+
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,6})?")
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_LONGEST = 400
 
 # Noise of binary floating point; a task that needs more says so by its tolerance.
 _RELATIVE, _ABSOLUTE = 1e-9, 1e-12
@@ -41,6 +47,21 @@ def equal(expected: Any, got: Any, tolerance: float | None = None, *, unordered:
         elif type(left) is not type(right) or left != right:
             return False
     return True
+
+
+def same_number(want: str, got: str, tolerance: float) -> bool:
+    """Whether two texts are the same number in plain decimal notation, `tolerance` apart at most (absolute, relative).
+
+    An expected whole number is met by no other whole number, however near. Infinity, NaN and numbers beyond the range
+    of floats are near nothing.
+    """
+    if max(len(want), len(got)) > _LONGEST or not (_DECIMAL.fullmatch(want) and _DECIMAL.fullmatch(got)):
+        return False
+    given = Decimal(got)
+    if _WHOLE.fullmatch(want) and given == given.to_integral_value():
+        return given == Decimal(want)
+    left, right = float(want), float(got)
+    return math.isfinite(left) and math.isfinite(right) and abs(left - right) <= tolerance * max(1.0, abs(left))
 
 
 def _near(left: float, right: float, tolerance: float | None) -> bool:

@@ -5,6 +5,7 @@ A task's specification (JSON):
     {"tests": [{"stdin": "1 2\\n", "expected": "3\\n"}], "compare": "tokens", "tolerance": 1e-6, "timeout_s": 5}
 
 compare: tokens (words, white space does not matter), lines (trailing white space does not matter), exact.
+tolerance (tokens): of finite numbers that are not whole; a whole number is met by no other whole number.
 language: python (default), sh, bash, javascript; any other by its command line over system binaries:
 
     "command": {"argv": ["awk", "-f", "{file}"], "tools": ["awk"], "file": "main.awk"}
@@ -25,6 +26,7 @@ from schemas.vocabulary import VerdictKind
 from tasks.sandbox.programs.languages import Command, language
 from tasks.sandbox.results import Limits, RunKind, RunResult
 from tasks.verify.answers import programs
+from tasks.verify.answers.compare import same_number
 from tasks.verify.answers.extract import python_code
 from tasks.verify.base import Judgement, infrastructure, passed, spec_of, unparsable
 from tasks.verify.execution import ExecutionVerifier
@@ -169,20 +171,10 @@ def same_output(spec: Spec, expected: str, printed: str) -> bool:
         return _lines(printed) == _lines(expected)
     left, right = expected.split(), printed.split()
     return len(left) == len(right) and all(
-        want == got or _near(want, got, spec.tolerance) for want, got in zip(left, right, strict=True)
+        want == got or (spec.tolerance is not None and same_number(want, got, spec.tolerance))
+        for want, got in zip(left, right, strict=True)
     )
 
 
 def _lines(text: str) -> list[str]:
     return [line.rstrip() for line in text.rstrip().split("\n")]
-
-
-def _near(want: str, got: str, tolerance: float | None) -> bool:
-    if tolerance is None or len(got) > 400:
-        return False
-    try:
-        wanted, given = float(want), float(got)
-    except ValueError:
-        return False
-    # False for NaN on either side, and infinity is near nothing else.
-    return abs(wanted - given) <= tolerance * max(1.0, abs(wanted))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.verify.answers.compare import equal
+from tasks.verify.answers.compare import equal, same_number
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -74,3 +74,46 @@ def test_deep_values_and_colliding_numbers_are_compared_quickly() -> None:
     colliding = [i * (2**61 - 1) for i in range(20_000)]
     assert equal(colliding, colliding[::-1], unordered=True)
     assert not equal(colliding, [*colliding[1:], 1], unordered=True)
+
+
+@pytest.mark.parametrize(
+    ("want", "got", "same"),
+    [
+        ("0.3333333", "0.333333", True),
+        ("3", "2.9999999", True),
+        ("3", "3.0", True),
+        ("1e20", "1.00000001e20", True),
+        ("1e-7", "0", True),
+        (".5", "5e-1", True),
+        ("1000000007", "1000000008", False),
+        ("1000000007", "1000000008.0", False),
+        ("1000000007", "1.000000007e9", True),
+        ("10", "1_0", False),
+        ("10", "\u0661\u0660", False),
+        ("inf", "5", False),
+        ("5", "inf", False),
+        ("-Infinity", "-inf", False),
+        ("nan", "nan", False),
+        ("1" * 310, "5", False),
+        ("1" * 310, "1" * 309 + "2", False),
+        ("1" * 310, "+" + "1" * 310, True),
+        ("1e999", "5", False),
+        ("1e999", "2e999", False),
+        ("0.5", "1e999999", False),
+        ("0.5", "1e" + "9" * 300, False),
+        ("0x10", "16", False),
+    ],
+)
+def test_numbers_written_as_text(want: str, got: str, same: bool) -> None:
+    assert same_number(want, got, 1e-6) is same
+
+
+@given(st.floats(allow_nan=False), st.floats(allow_nan=False))
+def test_no_text_of_a_number_is_near_one_without_bounds(left: float, right: float) -> None:
+    if math.isinf(left) or math.isinf(right):
+        assert not same_number(repr(left), repr(right), 1e-6)
+
+
+@given(st.integers(), st.integers())
+def test_whole_numbers_as_text_are_the_same_only_when_equal(left: int, right: int) -> None:
+    assert same_number(str(left), str(right), 0.5) is (left == right)
