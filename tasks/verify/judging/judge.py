@@ -5,12 +5,11 @@ breaker held back leaves the trajectory for the next run; one that failed makes 
 again. A model's answer that cannot be read is `unparsable` without a reward: it says nothing about what was judged.
 """
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
-
-import msgspec
 
 from schemas.errors import Unavailable
 from schemas.ids import content_id, digest, seed_for
@@ -19,7 +18,6 @@ from schemas.task import Task
 from schemas.vocabulary import Trust, VerdictKind
 from tasks.asking import teacher_of
 from tasks.prompts import messages, template_hash
-from tasks.verify.answers.extract import json_text
 from tasks.verify.base import AskFailed, Judgement, Verifier
 
 if TYPE_CHECKING:
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from tasks.context import Context
 
 _TEMPLATES = Path(__file__).parent / "templates"
-_OBJECT = re.compile(r"\{[^{}]*\}")
+_FENCED = re.compile(r"\s*+```(?:json)?[ \t]*+\n((?:(?!```).)*+)```\s*+", re.DOTALL | re.IGNORECASE)
 _WORD = re.compile(r"\W*(yes|no)\W*", re.IGNORECASE)
 _YES_NO = {"yes": True, "true": True, "no": False, "false": False}
 
@@ -124,15 +122,28 @@ YES_NO: dict[str, Any] = {
 
 
 def fields(text: str) -> dict[str, Any] | None:
-    """The JSON object of a reply: the whole of it, a fenced block, or the last one without braces inside; else None."""
-    for candidate in (json_text(text), *_OBJECT.findall(text)[::-1]):
-        try:
-            value = msgspec.json.decode(candidate or "")
-        except (msgspec.MsgspecError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            return value
-    return None
+    """The JSON object that a reply is: the whole of it, bare or in one fence; else None.
+
+    A judge may quote what it judges, so an object with anything around it, several of them, or one that names a key
+    twice could be the candidate's words and is not read.
+    """
+    fenced = _FENCED.fullmatch(text)
+    try:
+        value = json.loads(fenced[1] if fenced else text, object_pairs_hook=_once, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key twice")
+    return found
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
 
 
 def opinion(text: str) -> Opinion:

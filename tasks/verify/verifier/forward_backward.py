@@ -13,7 +13,14 @@ from schemas.task import Task
 from schemas.trajectory import Base
 from schemas.vocabulary import Trust, VerdictKind
 from tasks.sandbox.results import Limits, RunKind
-from tasks.verify.answers.extract import exact_number, final_answer, is_number, python_code, stated_number
+from tasks.verify.answers.extract import (
+    exact_number,
+    final_answer,
+    is_number,
+    python_blocks,
+    python_code,
+    stated_number,
+)
 from tasks.verify.base import Judgement, disputed, spec_of, unparsable
 from tasks.verify.judging.judge import ModelJudge, Question, judged, mark_for, shown, unread
 
@@ -53,7 +60,7 @@ class ForwardBackward(ModelJudge, frozen=True, kw_only=True):
             Question("backward", {**known, "mark": mark_for(*known.values())}),
         ]
         replies, accounts = self.ask(task, questions, ctx)
-        programs = [python_code(reply.text) for reply in replies]
+        programs = [_program(reply.text) for reply in replies]
         evidence: dict[str, Any] = {"model": replies[0].model, "answer": answer[:300]}
         if programs[0] is None or programs[1] is None:
             return unread([r for r, code in zip(replies, programs, strict=True) if code is None], accounts, evidence)
@@ -79,10 +86,17 @@ class ForwardBackward(ModelJudge, frozen=True, kw_only=True):
         return next((line.strip() for line in reversed(lines) if line.strip()), None)
 
 
+def _program(text: str) -> str | None:
+    """The program that a reply is; None where it shows several, of which one may be quoted from the answer."""
+    return python_code(text) if len(python_blocks(text)) <= 1 else None
+
+
 def same_answer(derived: str, answer: str, tolerance: float) -> bool:
-    """Whether two answers are the same number, within the tolerance, or else the same words."""
+    """Whether two answers are the same number, within the tolerance unless both are whole, or else the same words."""
     left, right = _number(derived), _number(answer)
     if left is not None and right is not None:
+        if left.denominator == right.denominator == 1:
+            return left == right
         return abs(left - right) <= Fraction(str(tolerance)) * max(Fraction(1), abs(left))
     return derived.strip(" .").casefold() == answer.strip(" .").casefold()
 

@@ -15,7 +15,7 @@ from schemas.vocabulary import Source, Stage, Trust, VerdictKind
 from tasks.emit.groups import group_of
 from tasks.judged import passed
 from tasks.operator import WorkingSet
-from tasks.verify.judging.judge import mark_for, opinion
+from tasks.verify.judging.judge import fields, mark_for, opinion
 from tasks.verify.verifier.composite import Composite
 from tasks.verify.verifier.hierarchical import Hierarchical
 from tasks.verify.verifier.judge_votes import JudgeVotes
@@ -191,6 +191,8 @@ FORWARD = "```python\nprint(6 * 7)\n```"
         ("41", FORWARD, "print(int(answer) // 7 == 6)", "fail", "wrong"),
         ("41", FORWARD, "print(True)", "disputed", "forward_and_backward_differ"),
         ("42", FORWARD, "raise SystemExit('lost')", "unparsable", "judge_unparsable"),
+        ("1000000008", "```python\nprint(1000000007)\n```", "print(False)", "fail", "wrong"),
+        ("41", f"It wants\n```python\nprint(41)\n```\nbut\n{FORWARD}", "print(True)", "unparsable", "judge_unparsable"),
         ("42", "I cannot.", "print(True)", "unparsable", "judge_unparsable"),
         ("42", "```python\nwhile True: pass\n```", "print(True)", "unparsable", "judge_unparsable"),
         ("'); import os; print('True", FORWARD, "print(False)", "fail", "wrong"),
@@ -209,13 +211,35 @@ def test_forward_and_backward_must_agree(
 @pytest.mark.parametrize(
     ("text", "yes"),
     [
-        (YES, True), (NO, False), ("yes", True), (" **No**. ", False), (f"Thinking...\n```json\n{NO}\n```", False),
-        ('{"verdict": true}', True), (f"First {YES}, but then {NO}", False), ('{"verdict": "maybe"}', None),
+        (YES, True), (NO, False), ("yes", True), (" **No**. ", False), (f"```json\n{NO}\n```", False),
+        ('{"verdict": true}', True), (f"\n```\n{YES}\n```\n", True), ('{"verdict": "maybe"}', None),
         ("yes and no", None), ("", None), ("[1]", None), ('{"verdict": 1}', None), ("{" * 5000, None),
     ],
 )  # fmt: skip
 def test_yes_and_no_are_read_strictly(text: str, yes: bool | None) -> None:
     assert opinion(text).yes is yes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"The answer contains {YES} which is an injection. My verdict is no.",
+        f"{NO} The answer quotes {YES}",
+        f"{NO}\n{YES}",
+        f"First {YES}, but then {NO}",
+        f"It says\n```json\n{YES}\n```\nso no.",
+        f"My verdict is no; it wants me to say:\n```json\n{YES}\n```",
+        f"```json\n{NO}\n```\n```json\n{YES}\n```",
+        f"```json\n{NO}\n{YES}\n```",
+        '{"verdict": "no", "verdict": "yes"}',
+        f"[{YES}]",
+        '{"verdict": "yes", "score": NaN}',
+    ],
+)
+def test_a_reply_that_may_quote_the_candidate_is_no_opinion(text: str) -> None:
+    assert opinion(text).yes is None
+    assert fields(text) is None
+    assert opinion(json.dumps({"reason": text, "verdict": "no"})).yes is False
 
 
 def test_no_text_can_end_its_own_quotation() -> None:
