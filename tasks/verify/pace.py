@@ -14,6 +14,7 @@ from schemas.errors import Unavailable
 from schemas.ids import canonical_json, digest
 from schemas.task import Task
 from schemas.vocabulary import VerdictKind
+from tasks.bounds import BOUNDS
 from tasks.verify.base import Judgement, Verifier
 
 if TYPE_CHECKING:
@@ -93,6 +94,6 @@ def stretched(verifier: V, task: Task, scale: float) -> tuple[V, Task]:
     """The verifier and the task with `scale` times their time limits."""
     options = {name: getattr(verifier, name) * scale for name in _LIMITS if hasattr(verifier, name)}
     spec = msgspec.json.decode(task.verifier.spec_json)
-    spec |= {name: spec[name] * scale for name in _LIMITS if spec.get(name)}
+    spec |= {name: min(spec[name] * scale, BOUNDS[name][1]) for name in _LIMITS if spec.get(name)}
     named = msgspec.structs.replace(task.verifier, spec_json=canonical_json(spec))
     return msgspec.structs.replace(verifier, **options), msgspec.structs.replace(task, verifier=named)

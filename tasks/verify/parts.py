@@ -8,6 +8,7 @@ from schemas.task import Task, VerifierSpec
 from schemas.trajectory import Base
 from schemas.vocabulary import Kind, Trust
 from tasks.verify.base import Verifier
+from tasks.verify.ranges import Weight
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -22,7 +23,7 @@ class Part(Base, frozen=True):
     use: str
     spec: dict[str, Any] = {}
     options: dict[str, Any] = {}
-    weight: float = 1.0
+    weight: Weight = 1.0
     gate: bool = False
 
 

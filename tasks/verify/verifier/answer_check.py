@@ -20,6 +20,7 @@ from schemas.task import Task
 from schemas.trajectory import Base
 from tasks.verify.answers.extract import exact_number, final_answer
 from tasks.verify.base import Judgement, Verifier, failed, passed, spec_of, unparsable
+from tasks.verify.ranges import Tolerance
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -40,7 +41,7 @@ class Spec(Base, frozen=True):
 
     answers: list[str] = []
     mode: Literal["exact", "numeric", "f1"] = "exact"
-    tolerance: float = 0.0
+    tolerance: Tolerance = 0.0
     units: dict[str, float] = {}
     unanswerable: bool = False
 

@@ -23,6 +23,7 @@ from tasks.sandbox.results import Call, CallResult, Limits, RunKind
 from tasks.verify.answers.extract import defines, python_code
 from tasks.verify.base import Judgement, agent_messages, failed, last_message, passed, spec_of, unparsable
 from tasks.verify.execution import ExecutionVerifier
+from tasks.verify.ranges import Seconds
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -43,7 +44,7 @@ class Spec(Base, frozen=True):
     test: str
     check: str = "check"
     prefix: str = ""
-    timeout_s: float | None = None
+    timeout_s: Seconds | None = None
     packages: list[str] = []
 
 

@@ -18,6 +18,7 @@ from schemas.vocabulary import Trust, VerdictKind
 from tasks.verify.base import Judgement, Verifier, spec_of
 from tasks.verify.execution import agreed
 from tasks.verify.parts import Part, fingerprint_of, least, part_of, task_of
+from tasks.verify.ranges import Share
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -27,7 +28,7 @@ class Spec(Base, frozen=True):
     """The parts, in the order in which they are asked; `threshold`: the least weighted reward that passes."""
 
     parts: list[Part]
-    threshold: float = 1.0
+    threshold: Share = 1.0
 
 
 class Composite(Verifier, frozen=True, kw_only=True):

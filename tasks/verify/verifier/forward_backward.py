@@ -23,6 +23,7 @@ from tasks.verify.answers.extract import (
 )
 from tasks.verify.base import Judgement, disputed, spec_of, unparsable
 from tasks.verify.judging.judge import ModelJudge, Question, judged, mark_for, shown, unread
+from tasks.verify.ranges import Tolerance
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -33,7 +34,7 @@ _LONGEST = 2_000
 class Spec(Base, frozen=True):
     """How much numbers may differ, relative to the larger of 1 and the derived one."""
 
-    tolerance: float = 1e-6
+    tolerance: Tolerance = 1e-6
 
 
 class ForwardBackward(ModelJudge, frozen=True, kw_only=True):

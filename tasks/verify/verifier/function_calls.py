@@ -17,6 +17,7 @@ from schemas.trajectory import Base, Trajectory
 from tasks.verify.answers.calling import calls_made, read_calls
 from tasks.verify.answers.compare import equal
 from tasks.verify.base import Judgement, Verifier, failed, passed, spec_of, unparsable
+from tasks.verify.ranges import Tolerance
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -35,7 +36,7 @@ class Spec(Base, frozen=True):
     calls: list[Expected]
     ordered: bool = False
     order_of_parameters: dict[str, list[str]] = {}
-    tolerance: float | None = None
+    tolerance: Tolerance | None = None
 
 
 class FunctionCalls(Verifier, frozen=True, kw_only=True):

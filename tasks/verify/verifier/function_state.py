@@ -25,6 +25,7 @@ from tasks.verify.answers.calling import calls_made, read_calls
 from tasks.verify.answers.compare import equal
 from tasks.verify.base import Judgement, failed, infrastructure, passed, spec_of, unparsable
 from tasks.verify.execution import ExecutionVerifier
+from tasks.verify.ranges import Tolerance
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -58,7 +59,7 @@ class Spec(Base, frozen=True):
     gold_calls: list[dict[str, Any]] | None = None
     ignored: list[str] = []
     errors: bool = True
-    tolerance: float | None = None
+    tolerance: Tolerance | None = None
     packages: list[str] = []
 
 

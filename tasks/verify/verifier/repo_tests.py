@@ -33,6 +33,7 @@ from tasks.sandbox.results import Call, CallResult, Limits, RunKind
 from tasks.verify.answers.extract import diff_text
 from tasks.verify.base import Judgement, infrastructure, spec_of
 from tasks.verify.execution import ExecutionVerifier
+from tasks.verify.ranges import Seconds
 from tasks.verify.repository import build as repo_build
 from tasks.verify.repository import canary, patch
 
@@ -70,7 +71,7 @@ class Spec(Base, frozen=True):
     runner: Literal["pytest", "unittest"] = "pytest"
     packages: list[str] = []
     protected: list[str] = []
-    timeout_s: float | None = None
+    timeout_s: Seconds | None = None
     lock: str = ""
     build: list[list[str]] = []
     tools: list[str] = []

@@ -19,6 +19,7 @@ from tasks.operator import Plan, WorkingSet
 from tasks.verify.base import Judgement, spec_of, unparsable
 from tasks.verify.judging.judge import YES_NO, ModelJudge, Question, judged, mark_for, opinion, shown, unread
 from tasks.verify.plans import plan_trajectories
+from tasks.verify.ranges import Share, Weight
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -28,14 +29,14 @@ class Criterion(Base, frozen=True):
     """One criterion, as the judge reads it, and how much it counts."""
 
     text: str
-    weight: float = 1.0
+    weight: Weight = 1.0
 
 
 class Spec(Base, frozen=True):
     """The criteria, the least weighted share that passes, and an answer to compare with."""
 
     criteria: list[Criterion] = []
-    threshold: float = 1.0
+    threshold: Share = 1.0
     reference: str = ""
 
 

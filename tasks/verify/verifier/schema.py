@@ -16,6 +16,7 @@ from schemas.vocabulary import VerdictKind
 from tasks.verify.answers.compare import equal
 from tasks.verify.answers.extract import json_text
 from tasks.verify.base import Judgement, Verifier, failed, passed, spec_of, unparsable
+from tasks.verify.ranges import Tolerance
 from tasks.verify.workers.worker import WorkerDied, WorkerFailed, WorkerTimeout, pool
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Spec(Base, frozen=True):
 
     schema: dict[str, Any]
     expected: Any = msgspec.UNSET
-    tolerance: float | None = None
+    tolerance: Tolerance | None = None
 
 
 class Schema(Verifier, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from tasks.verify.answers.compare import equal
 from tasks.verify.answers.extract import sql_text
 from tasks.verify.base import Judgement, failed, infrastructure, passed, spec_of, unparsable
 from tasks.verify.execution import ExecutionVerifier
+from tasks.verify.ranges import Tolerance
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -52,7 +53,7 @@ class Spec(Base, frozen=True):
     gold: str = ""
     expected: list[list[list[Any]]] = []
     ordered: bool = False
-    tolerance: float | None = None
+    tolerance: Tolerance | None = None
 
 
 class SqlExec(ExecutionVerifier, frozen=True, kw_only=True):

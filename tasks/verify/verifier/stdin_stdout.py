@@ -30,6 +30,7 @@ from tasks.verify.answers.compare import same_number
 from tasks.verify.answers.extract import python_code
 from tasks.verify.base import Judgement, infrastructure, passed, spec_of, unparsable
 from tasks.verify.execution import ExecutionVerifier
+from tasks.verify.ranges import Megabytes, Seconds, Tolerance
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -54,10 +55,10 @@ class Spec(Base, frozen=True):
 
     tests: list[Case]
     compare: Literal["tokens", "lines", "exact"] = "tokens"
-    tolerance: float | None = None
-    timeout_s: float | None = None
-    cpu_s: float | None = None
-    memory_mb: int | None = None
+    tolerance: Tolerance | None = None
+    timeout_s: Seconds | None = None
+    cpu_s: Seconds | None = None
+    memory_mb: Megabytes | None = None
     packages: list[str] = []
     language: str = "python"
     command: Command | None = None

@@ -21,6 +21,7 @@ from tasks.verify.answers.compare import equal
 from tasks.verify.answers.extract import defines, python_code
 from tasks.verify.base import Judgement, agent_messages, infrastructure, last_message, spec_of, unparsable
 from tasks.verify.execution import ExecutionVerifier
+from tasks.verify.ranges import Megabytes, Seconds, Tolerance
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -58,11 +59,11 @@ class Spec(Base, frozen=True):
 
     entry: str
     tests: list[Case]
-    tolerance: float | None = None
+    tolerance: Tolerance | None = None
     unordered: bool = False
-    timeout_s: float | None = None
-    cpu_s: float | None = None
-    memory_mb: int | None = None
+    timeout_s: Seconds | None = None
+    cpu_s: Seconds | None = None
+    memory_mb: Megabytes | None = None
     packages: list[str] = []
 
 

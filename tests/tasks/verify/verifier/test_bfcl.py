@@ -1,6 +1,6 @@
 """Gold and wrong calls of the Berkeley function-calling data, where the package `bfcl-eval` is installed.
 
-pip install --no-deps bfcl-eval==2026.3.23    (make setup does it; only its data is read)
+pip install --no-deps -r requirements-checks.lock    (.ci/run does it; only its data is read)
 """
 
 import itertools
@@ -18,7 +18,7 @@ from tasks.verify.proof import prove
 from tasks.verify.verifier.function_calls import FunctionCalls
 
 _FOUND = find_spec("bfcl_eval")
-pytestmark = pytest.mark.skipif(_FOUND is None, reason="bfcl-eval is not installed")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(_FOUND is None, reason="bfcl-eval is not installed")]
 # Their leader board compares texts like this too.
 JUDGE = FunctionCalls(ignore_case=True)
 NAMES = ("simple_python", "multiple", "parallel", "parallel_multiple", "live_simple", "live_multiple", "live_parallel")
