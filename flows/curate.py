@@ -7,7 +7,8 @@ from pathlib import Path
 
 from prefect import flow
 
-from flows.way import Summary, batch_runner, dataset, under_way
+from flows.dataset import dataset
+from flows.way import Summary, batch_runner, under_way
 from schemas.vocabulary import Stage
 from tasks.curate.task import curate as curate_batch
 from tasks.label.task import label

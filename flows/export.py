@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 from prefect import flow
 
-from flows.way import Summary, batch_runner, dataset, under_way
+from flows.dataset import dataset
+from flows.way import Summary, batch_runner, under_way
 from schemas.vocabulary import Stage
 from tasks.emit.task import emit
 from tasks.recipe import parse_recipe

@@ -8,11 +8,11 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import msgspec
 from prefect import Task
@@ -20,7 +20,8 @@ from prefect.artifacts import create_table_artifact
 from prefect.futures import PrefectFuture, as_completed
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
-from schemas.errors import FaultError, MissingExtra, UserError
+from flows.dataset import PARTS
+from schemas.errors import FaultError, MissingExtra
 from schemas.ids import canonical_json, content_id, scope_hash
 from schemas.recipe import Recipe
 from schemas.rows import RunEvent
@@ -39,9 +40,6 @@ from warehouse.counts import check_counts
 from warehouse.lake import Lake, Stamp
 
 BatchTask = Task[[BatchRef], BatchSummary]
-
-# The parts of a working set that `dataset` finds again by the hash of their ids.
-_PARTS = ("tasks", "trajectories", "kept", "barred", "pairs")
 
 
 class Observer(Protocol):
@@ -252,7 +250,7 @@ class Way:
     def _record_working(self, stamp: Stamp) -> dict[str, str | None]:
         """Records each part of the working set under the hash of its ids, once."""
         hashes: dict[str, str | None] = {}
-        for part in _PARTS:
+        for part in PARTS:
             ids = getattr(self.working, part)
             hashes[part] = None if ids is None else scope_hash(ids)
             record_plan(self.ctx.lake, stamp, ids or ())
@@ -317,48 +315,3 @@ def _record_failure(ctx: Context, stamp: Stamp, error: BaseException) -> None:
     )
     with suppress(Exception):
         ctx.lake.append(stamp, {"runs": [event]})
-
-
-class Dataset(NamedTuple):
-    """What a recipe's newest finished run holds; relative paths in the recipe are relative to `folder`."""
-
-    recipe: Recipe
-    working: WorkingSet
-    folder: str
-
-
-def dataset(lake: Lake, name: str) -> Dataset:
-    """The newest finished run of recipe `name` in the lake, as it stands or at a snapshot; UserError without one."""
-    # An early snapshot of the lake may have no tables yet.
-    if not lake.sql("select 1 from duckdb_tables() where table_name = 'runs'").num_rows:
-        raise UserError(
-            f"'{name}' did not exist at that snapshot of {lake.address}.", todo="Name a later one with --at."
-        )
-    rows = lake.sql(
-        "select recipe_json, summary_json from runs where recipe = ? and event = 'finished' "
-        "and json_extract(summary_json, '$.working.tasks') is not null "
-        "order by created_at desc limit 1",
-        params=[name],
-    ).to_pylist()
-    if not rows:
-        names = lake.sql("select distinct recipe from runs where event = 'finished' order by recipe").to_pylist()
-        known = ", ".join(row["recipe"] for row in names) or "none yet"
-        raise UserError(
-            f"No finished run of '{name}' in {lake.address}.",
-            f"Datasets here: {known}.",
-            "Run its recipe first: gristmill run RECIPE",
-        )
-    summary = json.loads(rows[0]["summary_json"])
-    working = summary["working"]
-    parts: dict[str, Any] = {part: _members(lake, working[part]) for part in _PARTS}
-    recipe = msgspec.convert(json.loads(rows[0]["recipe_json"]), Recipe)
-    return Dataset(recipe, WorkingSet(**parts), summary.get("folder", "."))
-
-
-def _members(lake: Lake, whole: str | None) -> tuple[str, ...] | None:
-    if whole is None:
-        return None
-    found: Sequence[str] = lake.sql(
-        "select distinct item_id from plans where scope_hash = ? order by item_id", params=[whole]
-    )["item_id"].to_pylist()
-    return tuple(found)

@@ -3,6 +3,7 @@
 import importlib
 import os
 import signal
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,10 @@ def call(flow_name: str, lake: str, *, quiet: bool, **parameters: Any) -> "Summa
     """The summary of flow `flow_name` (flows/<name>.py) run against `lake`."""
     prepare(lake)
     if not quiet:
-        err.print("[dim]starting Prefect (the first start in a lake takes up to half a minute)[/dim]")
+        home = os.environ.get("PREFECT_HOME")
+        first = home is not None and not any(Path(home).glob("*.db"))
+        more = " (its first start in a lake takes up to half a minute)" if first else ""
+        err.print(f"starting Prefect{more}", style="dim")
     with server(scheduler=False):
         from flows.way import observe
         from gristmill.progress import Drawn
@@ -27,7 +31,12 @@ def call(flow_name: str, lake: str, *, quiet: bool, **parameters: Any) -> "Summa
         with Drawn(err) as drawn:
             observe(drawn)
             signal.signal(signal.SIGINT, _stop)
-            summary: Summary = flow(lake=lake, **parameters)
+            try:
+                summary: Summary = flow(lake=lake, **parameters)
+            except KeyboardInterrupt:
+                # Typer would end without a word.
+                err.print("stopped: what was recorded stays recorded; the same command goes on from there")
+                raise SystemExit(130) from None
     return summary
 
 

@@ -33,6 +33,12 @@ def catalogue(stage: str = "") -> list[dict[str, Any]]:
     return found
 
 
+def rewrapped(doc: str) -> str:
+    """The docstring with its paragraphs on one line each, for a terminal of any width; examples stay as they are."""
+    parts = doc.split("\n\n")
+    return "\n\n".join(p if any(line[:1] == " " for line in p.split("\n")) else p.replace("\n", " ") for p in parts)
+
+
 def _default(field: Any) -> str:
     if field.default is not msgspec.NODEFAULT:
         return repr(field.default)

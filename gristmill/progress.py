@@ -43,9 +43,9 @@ class Drawn:
             transient=True,
             disable=not console.is_terminal,
         )
-        self.current = self.progress.add_task("starting", total=1)
+        self.current = self.progress.add_task("starting Prefect", total=1)
         self._calls: Callable[[], dict[str, float]] = dict
-        self._before = 0.0
+        self._before: dict[str, float] = {}
         self._spoke = time.monotonic()
         self._ended = threading.Event()
 
@@ -71,7 +71,7 @@ class Drawn:
         """Starts the bar of an entry, or of its next part."""
         part = f", {share:.0%} of the input" if share < 1 else ""
         text = f"{stage.value} {name} ({items} items{part})"
-        self._before = self._made()
+        self._before = dict(self._calls())
         self.progress.reset(self.current, total=max(batches, 1), description=text)
 
     def batch(self, summary: BatchSummary) -> None:
@@ -94,14 +94,9 @@ class Drawn:
 
     def calls(self) -> str:
         """What the entry's model calls came to so far; empty for none."""
-        made = self._made()
-        if made <= self._before:
-            return ""
-        tokens = self._calls().get("completion_tokens", 0)
-        return f"{made - self._before:.0f} calls answered, {tokens:.0f} tokens in all"
-
-    def _made(self) -> float:
-        return self._calls().get("calls", 0.0)
+        now = self._calls()
+        made, tokens = (now.get(name, 0.0) - self._before.get(name, 0.0) for name in ("calls", "completion_tokens"))
+        return f"{made:.0f} calls, {tokens:.0f} tokens" if made > 0 else ""
 
     def _print(self, text: str, style: str = "") -> None:
         self._spoke = time.monotonic()

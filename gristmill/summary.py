@@ -73,6 +73,9 @@ def print_summary(summary: "Summary", *, published: bool = True) -> None:
         out.print("model calls: none were needed")
     for alarm in summary.alarms:
         out.print(f"alarm: {alarm}", style="yellow", markup=False)
+    for entry in summary.entries:
+        if entry.stage == "emit" and not entry.n_in:
+            out.print(f"shards: {entry.name} wrote nothing, since no item reached it", style="yellow", markup=False)
     _print_trainings(lake, summary)
     for label, folder in summary.shards:
         _print_shards(label, folder)

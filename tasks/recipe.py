@@ -65,7 +65,22 @@ def parse_recipe(raw: dict[str, Any], where: str = "recipe") -> Recipe:
             operator_of(recipe, stage, index)
     for stage in (Stage.EMIT, Stage.TRAIN):
         _refuse_same_names(recipe, stage, where)
+    if recipe.emit:
+        _refuse_unknown_shards(recipe, where)
     return recipe
+
+
+def _refuse_unknown_shards(recipe: Recipe, where: str) -> None:
+    """A trainer of a recipe that emits trains on one of its own shard folders, or on one named by its path."""
+    labels = sorted(str(entry.get("name") or entry["use"]) for entry in recipe.emit)
+    for entry in recipe.train:
+        shards = str(entry.get("shards", ""))
+        if shards not in labels and "/" not in shards:
+            raise UserError(
+                f"The trainer '{entry['use']}' of {where} wants the shards '{shards}', which no [[emit]] entry writes.",
+                f"Known: {', '.join(labels)}.",
+                meant(shards, labels) or 'Write shards = "LABEL".',
+            )
 
 
 def refuse_early(recipe: Recipe, folder: Path) -> None:

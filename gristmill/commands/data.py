@@ -1,7 +1,8 @@
 """Bring foreign logs in, take shards out, train on them."""
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -57,25 +58,56 @@ def import_(
     from tasks.recipe import parse_recipe, refuse_early
 
     files = list(paths or [])
+    found: dict[str, Any] = {}
     if Path(fmt).exists():
         files, fmt = [fmt, *files], "guess"
     if not files:
+        if "/" in fmt or "." in fmt:
+            raise UserError(f"No file at '{fmt}'.")
         raise UserError(
             "No file to import was named.", todo="gristmill import FORMAT PATH..., or gristmill import PATH"
         )
     if fmt == "guess":
         from tasks.normalize.guess import guess
 
-        fmt, why = guess(Path(files[0]))
-        err.print(f"Reading as {fmt}: {why}")
+        fmt, why, found = guess(Path(files[0]))
+        err.print(f"Reading as {fmt}: {why}", markup=False)
     name = dataset or re.sub(r"[^a-z0-9_-]+", "-", Path(files[0]).stem.lower()).strip("-") or "import"
-    entry: dict[str, object] = {"use": fmt, "paths": [str(Path(path).resolve()) for path in files], "dataset": name}
+    entry: dict[str, Any] = {"use": fmt, "paths": [str(Path(path).resolve()) for path in files], "dataset": name}
     if licence:
         entry["licence"] = licence
-    entry |= parse_options(option)
+    given = parse_options(option)
+    if "calls" not in given and found:
+        entry |= found
+        as_text = " ".join(f"--option '{key}={json.dumps(value)}'" for key, value in found.items())
+        err.print(f"Its text holds calls: read with {as_text}; --option 'calls=[]' leaves them text.", markup=False)
+    entry |= given
     recipe = {"name": name if name[0].isalpha() else f"d{name}", "normalize": [entry]}
     refuse_early(parse_recipe(recipe, "import"), Path())
+    _refuse_replacing(lake, str(recipe["name"]), entry["paths"])
     run_flow("ingest", lake, as_json, recipe=recipe)
+
+
+def _refuse_replacing(lake: str, name: str, paths: list[str]) -> None:
+    """UserError where a dataset of this name holds files that this import does not name: it would replace them."""
+    from flows.dataset import dataset
+    from schemas.errors import UserError
+    from warehouse.lake import Lake
+
+    try:
+        with Lake.open(lake, read_only=True) as opened:
+            held = dataset(opened, name).recipe
+    except UserError:
+        # No lake, or no such dataset yet.
+        return
+    before = {path for entry in held.normalize for path in entry.get("paths", ())}
+    missing = sorted(before - set(paths))
+    if missing or not held.normalize:
+        raise UserError(
+            f"The lake has a dataset '{name}' already, {f'with {missing[0]}' if missing else 'made by a recipe'}.",
+            "An import makes the dataset of the files it names.",
+            "Name another with --dataset, or name the earlier files too (what is read already is not read again).",
+        )
 
 
 def export(
@@ -87,10 +119,14 @@ def export(
     as_json: JsonOption = False,
 ) -> None:
     """Write dataset NAME as shards in one format, as it stands or at an earlier snapshot."""
+    from flows.dataset import dataset
     from schemas.vocabulary import Kind
     from tasks.registry import plugin_class
+    from warehouse.lake import Lake
 
     plugin_class(Kind.EXPORTER, fmt)
+    with Lake.open(lake, read_only=True) as opened:
+        dataset(opened if snapshot is None else opened.at(snapshot), name)
     run_flow("export", lake, as_json, name=name, fmt=fmt, out=out, snapshot=snapshot)
 
 

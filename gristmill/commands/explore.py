@@ -30,7 +30,7 @@ def threshold(
     """
     from pathlib import Path
 
-    from flows.way import dataset
+    from flows.dataset import dataset
     from gristmill.commands.look import open_lake
     from gristmill.output import out, print_json
     from tasks.context import Context

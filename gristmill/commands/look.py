@@ -104,7 +104,7 @@ def funnel(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption
 
 def failed(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
     """List the dead letters of a run (default: of all runs): which item, where, why."""
-    from gristmill.output import out, print_json, table
+    from gristmill.output import out, print_json
 
     opened = open_lake(lake)
     where, params = ("where run_id = ?", [_run_id(opened, run)]) if run else ("", [])
@@ -118,14 +118,14 @@ def failed(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption
     elif not rows:
         out.print("No dead letters.")
     else:
-        table(
-            f"{len(rows)} dead letters",
-            ["stage", "operator", "source", "position", "reason", "detail"],
-            [
-                [r["stage"], r["operator"], r["source"], r["position"], r["reason"], (r["detail"] or "")[:200]]
-                for r in rows[:200]
-            ],
-        )
+        out.print(f"{len(rows)} dead letters", style="bold")
+        for r in rows[:200]:
+            where = " ".join(filter(None, [r["source"], r["position"]]))
+            out.print(f"{r['stage']}/{r['operator']}  {where}  {r['reason']}", markup=False, soft_wrap=True)
+            if r["detail"]:
+                out.print(f"    {r['detail'][:300]}", style="dim", markup=False, soft_wrap=True)
+        if len(rows) > 200:
+            out.print(f"{len(rows) - 200} more; --json lists all", style="dim")
 
 
 def show(
@@ -167,12 +167,13 @@ def why(
     as_json: JsonOption = False,
 ) -> None:
     """Tell the whole story of one item: every decision about it, with reason, score and evidence."""
-    from gristmill.output import print_json, table
+    from gristmill.output import out, print_json
     from schemas.errors import UserError
 
     opened = open_lake(lake)
     rows = opened.sql(
-        "select distinct on (id) stage, operator, decision, reason, score, evidence_json, outputs, item_id, created_at "
+        "select distinct on (id) stage, operator, decision, reason, score, evidence_json, outputs, parents, item_id, "
+        "created_at "
         "from decisions "
         "where starts_with(item_id, $1) "
         "or len(list_filter(list_concat(outputs, parents), lambda other: starts_with(other, $1))) > 0 "
@@ -184,17 +185,18 @@ def why(
             f"No decision in this lake concerns '{ref}'.",
             todo='Find ids with: gristmill query "select id from trajectories limit 5"',
         )
+    starts = sorted({i for r in rows for i in (r["item_id"], *r["outputs"], *r["parents"]) if i.startswith(ref)})
+    if len(starts) > 1:
+        raise UserError(f"'{ref}' is the start of {len(starts)} ids.", ", ".join(starts[:5]), "Give more of it.")
     if as_json:
         print_json(rows)
         return
-    table(
-        f"the story of {ref}",
-        ["stage", "operator", "decision", "reason", "score", "evidence"],
-        [
-            [r["stage"], r["operator"], r["decision"], r["reason"], _score(r["score"]), r["evidence_json"][:300]]
-            for r in rows
-        ],
-    )
+    out.print(f"the story of {starts[0] if starts else ref}", style="bold", markup=False)
+    for r in rows:
+        line = f"{r['stage']:<11}{r['operator']:<22}{r['decision']:<6}{r['reason']:<22}{_score(r['score'])}"
+        out.print(line.rstrip(), markup=False)
+        if r["evidence_json"] not in ("", "{}"):
+            out.print(f"{'':<11}{r['evidence_json'][:600]}", style="dim", markup=False, soft_wrap=True)
 
 
 def _score(value: Any) -> str:

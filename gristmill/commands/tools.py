@@ -24,7 +24,7 @@ def plugins(
     """List the plug-ins and what each does; of a stage or of one, also the options with their defaults."""
     from rich.padding import Padding
 
-    from gristmill.catalogue import catalogue
+    from gristmill.catalogue import catalogue, rewrapped
     from gristmill.output import out, print_json
     from schemas.errors import UserError, meant
     from schemas.vocabulary import Stage
@@ -44,10 +44,13 @@ def plugins(
             stage = plugin["stage"]
             out.print(f"\n[bold]{stage}[/bold]")
         if not which:
-            out.print(f"  {plugin['id']:<26}{plugin['what']}", markup=False, soft_wrap=True)
+            sort = f"({plugin['kind']}) " if plugin["kind"] in ("teacher", "environment") else ""
+            out.print(f"  {plugin['id']:<26}{sort}{plugin['what']}", markup=False, soft_wrap=True)
             continue
         out.print(f"  [bold]{plugin['id']}[/bold]  [dim]{plugin['kind']}[/dim]")
-        out.print(Padding(plugin["doc"] if which == plugin["id"] else plugin["what"], (0, 0, 0, 4)), markup=False)
+        out.print(
+            Padding(rewrapped(plugin["doc"]) if which == plugin["id"] else plugin["what"], (0, 0, 0, 4)), markup=False
+        )
         for option, default in plugin["options"].items():
             out.print(f"      {option} = {default}", markup=False)
     if not which:

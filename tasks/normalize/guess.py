@@ -19,10 +19,11 @@ _LOOK = 5
 
 
 class Guess(NamedTuple):
-    """The importer's id, and why."""
+    """The importer's id, why, and the options that the records ask for."""
 
     format: str
     why: str
+    options: dict[str, Any] = {}
 
 
 class _Rule(NamedTuple):
@@ -148,7 +149,7 @@ def guess(path: Path) -> Guess:
     for rule in _RULES:
         fitting = [record for record in records if rule.fits(record)]
         if fitting:
-            return Guess(rule.format, rule.why + _hint(rule.format, fitting[0]))
+            return Guess(rule.format, rule.why, _options(rule.format, fitting))
     keys = sorted({key for record in records for key in record})
     raise UserError(
         f"No known format fits '{path}'.",
@@ -200,14 +201,20 @@ _TEXT_CALLS = {
 }
 
 
-def _hint(fmt: str, record: dict[str, Any]) -> str:
-    """Which encoding of calls the agent's text seems to hold; for the formats that leave that to options."""
+def _options(fmt: str, records: list[dict[str, Any]]) -> dict[str, Any]:
+    """The encoding of the calls in the agents' text, for the formats that leave that to options."""
     if fmt != "openai_chat":
-        return ""
-    turns = record.get(_chat_field(record) or "")
-    said = [a_dict(turn) for turn in turns if a_dict(turn).get("role") in _AGENTS] if isinstance(turns, list) else []
+        return {}
+    said: list[dict[str, Any]] = []
+    for record in records:
+        turns = record.get(_chat_field(record) or "")
+        if isinstance(turns, list):
+            said += [a_dict(turn) for turn in turns if a_dict(turn).get("role") in _AGENTS]
     if any(turn.get("tool_calls") or turn.get("function_call") for turn in said):
-        return ""
+        return {}
     text = "\n".join(str(turn.get("content") or turn.get("text") or "") for turn in said)
     found = next((name for mark, name in _TEXT_CALLS.items() if mark in text), None)
-    return f'; its text seems to hold calls as {found} (option calls = ["{found}"])' if found else ""
+    if found is None:
+        return {}
+    # A fenced block is a call only where somebody ran it.
+    return {"calls": [found], **({"only_observed": True} if found.startswith("fenced") else {})}
