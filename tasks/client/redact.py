@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from schemas.errors import UserError
+from tasks.shapes import masked, tokens
 
 MASK = "[redacted]"
 
@@ -21,19 +22,12 @@ MASK = "[redacted]"
 # punch holes into ordinary text.
 MIN_SECRET = 8
 
-_SHAPES = re.compile(
-    # A word boundary and a digit: "task-based-..." and "sk-learn-..." are no keys.
-    r"(?<![A-Za-z0-9])(?:sk|pk|rk|xai|gsk|pplx|nvapi|tgp_v1|csk)[-_](?=[A-Za-z_\-]*\d)[A-Za-z0-9_\-]{16,}"
-    r"|hf_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_\-]{16,}"
-    r"|xox[abeoprs]-[A-Za-z0-9\-]{10,}|AIza[A-Za-z0-9_\-]{30,}|(?:AKIA|ASIA)[A-Z0-9]{16}"
-    r"|eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}"
-)
 # A digit or padding behind the word: "basic arithmetic" and "bearer of news" are prose.
 _BEARER = re.compile(
     r"(?i)\b(?:(bearer|basic)\s+[\"']?(?=[^\s\"']*[0-9=])|(x-api-key:|api[-_]?key[\"']?\s*[:=])\s*[\"']?)"
     r"[A-Za-z0-9_\-\.=+/]{8,}"
 )
-_URL_CREDENTIALS = re.compile(r"(?i)\b([a-z][a-z0-9+.\-]*://)[^\s/@:\"']*:[^\s/@\"']+@")
+_URL_CREDENTIALS = re.compile(r"(?i)\b([a-z][a-z0-9+.\-]{0,30}://)[^\s/@:\"']*:[^\s/@\"']+@")
 _QUERY_KEYS = re.compile(r"(?i)([?&](?:api[-_]?key|key|token|access[-_]token|sig|signature|secret)=)[^&\s\"']+")
 _SECRET_PARAMETERS = frozenset(
     {"api_key", "apikey", "key", "token", "access_token", "secret", "sig", "signature", "code"}
@@ -89,7 +83,7 @@ def redact(text: str) -> str:
     text = _URL_CREDENTIALS.sub(rf"\1{MASK}@", text)
     text = _QUERY_KEYS.sub(rf"\1{MASK}", text)
     text = _BEARER.sub(lambda found: f"{found[1] or found[2]} {MASK}", text)
-    return _SHAPES.sub(MASK, text)
+    return masked(text, MASK)
 
 
 def _secret_field(name: object) -> bool:
@@ -132,7 +126,7 @@ def check_url(url: str, where: str) -> str:
 
 def check_key_env(name: str, where: str) -> str:
     """The variable's name, when it is one; a literal key in its place is refused without being repeated."""
-    if not _ENV_NAME.fullmatch(name) or _SHAPES.search(name):
+    if not _ENV_NAME.fullmatch(name) or any(tokens(name)):
         raise UserError(
             f"key_env in {where} is not the name of an environment variable.",
             "A literal key is refused.",

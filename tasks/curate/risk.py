@@ -1,27 +1,39 @@
 """Finds secrets and personal data in text; what it found is told apart by hash, never by its value.
 
-Secrets are whole private keys and what those detectors of bc-detect-secrets find that know a form (keys, tokens,
-credentials in URLs), without those that guess by entropy or by a neighbouring word. Personal data by form and, where
-it has one, check sum: mail addresses outside reserved domains, international telephone numbers, card numbers (Luhn),
-IBANs.
+Secrets are private keys, the forms of `tasks.shapes`, and what those detectors of bc-detect-secrets find that know a
+form (keys, tokens, credentials in URLs), without those that guess by entropy or by a neighbouring word. Personal data
+by form and, where it has one, check sum: mail addresses outside reserved domains, international telephone numbers,
+card numbers (Luhn), IBANs.
 """
 
 import functools
 import importlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, chain
 from typing import Any, Literal, NamedTuple
 
 from schemas.errors import MissingExtra
 from schemas.ids import digest
+from tasks.shapes import assigned, tokens
 
 Kind = Literal["secret", "email", "phone", "card", "iban"]
 
 # What stands in place of a finding: its kind, and a number where values are told apart.
 PLACEHOLDER = re.compile(r"<(secret|email|phone|card|iban)(?:_(\d{1,6}))?>")
-_GUESSING = frozenset({"Base64HighEntropyString", "HexHighEntropyString", "KeywordDetector"})
-_KEY = re.compile(
-    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----.*?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----", re.S
+# Those that guess, and two of what is found here better: whole, and not in the square of the length.
+_SKIPPED = frozenset(
+    {"Base64HighEntropyString", "HexHighEntropyString", "KeywordDetector", "JwtTokenDetector", "PrivateKeyDetector"}
+)
+_KEY_LINE = re.compile(r"-----(BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+# No key is as long as this many characters.
+_KEY_LIMIT = 1 << 16
+# The body of a key of which the end is cut off: lines of base64, their ends written out or not.
+_KEY_BODY = re.compile(
+    r"(?:(?:\\[rn]|\s){0,8}[A-Za-z0-9+/=]{16,}+)++"
+    r"(?:(?:\\r|\r)?(?:\\n|\n)[A-Za-z0-9+/=]++(?=[\"'`\\\s]|\Z))?"
 )
 _MAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,24}(?![\w-])")
 _RESERVED = re.compile(
@@ -47,9 +59,9 @@ def find(text: str, kinds: Sequence[str]) -> list[Finding]:
     """All findings of `kinds`, by place. MissingExtra for `secret` without the extra `curate`."""
     found: list[Finding] = []
     if "secret" in kinds:
-        keys = [Finding("secret", "Private Key", *m.span(), digest(m.group())) for m in _KEY.finditer(text)]
-        found += keys
-        found += (one for one in _secrets(text) if not any(k.start <= one.start and one.end <= k.end for k in keys))
+        own = [*_keys(text), *_shaped(text)]
+        found += own
+        found += _outside(_secrets(text), own)
     for kind, pattern in (("email", _MAIL), ("phone", _PHONE), ("card", _CARD), ("iban", _IBAN)):
         if kind in kinds:
             for match in pattern.finditer(text):
@@ -66,6 +78,37 @@ def redacted(text: str, findings: Sequence[Finding], name: Callable[[Finding], s
             parts += [text[at : finding.start], f"<{name(finding)}>"]
         at = max(at, finding.end)
     return "".join([*parts, text[at:]])
+
+
+def _keys(text: str) -> Iterator[Finding]:
+    """Private keys, whole or cut off, in one pass over their first and last lines."""
+    begun: re.Match[str] | None = None
+    for line in chain(_KEY_LINE.finditer(text), (None,)):
+        if begun is not None:
+            whole = line is not None and line[1] == "END" and line.end() - begun.start() <= _KEY_LIMIT
+            body = None if whole else _KEY_BODY.match(text, begun.end())
+            end = line.end() if whole and line is not None else body.end() if body else None
+            if end is not None:
+                yield Finding("secret", "Private Key", begun.start(), end, digest(text[begun.start() : end]))
+        begun = line if line is not None and line[1] == "BEGIN" else None
+
+
+def _shaped(text: str) -> Iterator[Finding]:
+    """Secrets of the forms that `tasks.shapes` knows."""
+    for name, start, end in chain(tokens(text), assigned(text)):
+        # What was replaced already is no secret any more.
+        if not PLACEHOLDER.search(text, start, end):
+            yield Finding("secret", name, start, end, digest(text[start:end]))
+
+
+def _outside(findings: Iterable[Finding], others: Sequence[Finding]) -> Iterator[Finding]:
+    """Those of `findings` that lie within none of the others."""
+    spans = sorted((one.start, one.end) for one in others)
+    reach = list(accumulate((end for _, end in spans), max))
+    for one in findings:
+        before = bisect_right(spans, (one.start, sys.maxsize))
+        if not before or reach[before - 1] < one.end:
+            yield one
 
 
 def _secrets(text: str) -> Iterator[Finding]:
@@ -112,4 +155,4 @@ def _plugins() -> tuple[Any, ...]:
     except ImportError as error:
         raise MissingExtra("bc-detect-secrets", "curate") from error
     classes = util.get_mapping_from_secret_type_to_class().values()
-    return tuple(cls() for cls in sorted(classes, key=lambda cls: cls.__name__) if cls.__name__ not in _GUESSING)
+    return tuple(cls() for cls in sorted(classes, key=lambda cls: cls.__name__) if cls.__name__ not in _SKIPPED)
