@@ -1,8 +1,9 @@
 """Parts of a verifier that is made of other verifiers."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from schemas.errors import RecordError
+from schemas.errors import MissingExtra, RecordError, UserError
 from schemas.ids import canonical_json, content_id
 from schemas.task import Task, VerifierSpec
 from schemas.trajectory import Base
@@ -40,8 +41,13 @@ def least(one: Trust, other: Trust) -> Trust:
 
 
 def part_of(part: Part, ctx: "Context") -> Verifier:
-    """The verifier of a part; RecordError for what is no verifier, or made of parts itself."""
-    built = ctx.build(Kind.VERIFIER, {"use": part.use, **part.options})
+    """The verifier of a part; RecordError for what is no verifier, has no such options, or is made of parts itself."""
+    try:
+        built = ctx.build(Kind.VERIFIER, {**part.options, "use": part.use})
+    except MissingExtra:
+        raise
+    except UserError as error:
+        raise RecordError("bad_spec", f"the part '{part.use}': {error}") from error
     if not isinstance(built, Verifier) or part.use in _WHOLES:
         raise RecordError("bad_spec", f"'{part.use}' cannot be a part")
     return built
@@ -57,3 +63,13 @@ def task_of(task: Task, part: Part) -> Task:
         gold=task.gold,
         environment_json=task.environment_json,
     )
+
+
+def forget(parts: Iterable[Part], task: Task, completion: str, ctx: "Context") -> None:
+    """Makes sure that no later judgement of a part is taken from what is remembered."""
+    for part in parts:
+        try:
+            part_of(part, ctx).forget(task_of(task, part), completion, ctx)
+        except RecordError:
+            # A part whose specification cannot be used was never judged.
+            continue

@@ -17,7 +17,7 @@ from schemas.trajectory import Base
 from schemas.vocabulary import Trust, VerdictKind
 from tasks.verify.base import Judgement, Verifier, spec_of
 from tasks.verify.execution import agreed
-from tasks.verify.parts import Part, fingerprint_of, least, part_of, task_of
+from tasks.verify.parts import Part, fingerprint_of, forget, least, part_of, task_of
 from tasks.verify.ranges import Share
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ class Spec(Base, frozen=True):
 class Composite(Verifier, frozen=True, kw_only=True):
     """The weighted mean of the parts' rewards.
 
-    An infrastructure error of any part, or a dispute, is one of the whole. The verdict is trusted as little as its
+    An infrastructure error of any part, or a dispute, is one of the whole; so is a refusal, whatever the part weighs:
+    who tried to decide one verdict gets no reward for the others. The verdict is trusted as little as its
     least trusted part.
     repeats: how often the whole is judged anew; judgements that differ make the verdict `disputed`, no reward.
     """
@@ -69,12 +70,16 @@ class Composite(Verifier, frozen=True, kw_only=True):
             return self._weigh(task, lambda part, at: part.anew(at, completion, ctx), ctx)
         return agreed([self.rejudge(task, completion, ctx, run) for run in range(self.repeats)])
 
+    def forget(self, task: Task, completion: str, ctx: "Context") -> None:
+        """Removes what the parts remember."""
+        forget(spec_of(task, Spec).parts, task, completion, ctx)
+
     def _weigh(self, task: Task, ask: Callable[[Verifier, Task], Judgement], ctx: "Context") -> Judgement:
         spec = spec_of(task, Spec)
         total = sum(part.weight for part in spec.parts)
         if not spec.parts or total <= 0 or any(part.weight < 0 for part in spec.parts):
             raise RecordError("bad_spec", "composite: parts with weights of at least 0, not all 0, are needed")
-        reward, trust, kinds = 0.0, Trust.OUTSIDE, []
+        reward, trust = 0.0, Trust.OUTSIDE
         accounts: tuple[Request, ...] = ()
         evidence: dict[str, Any] = {"parts": []}
         for part in spec.parts:
@@ -87,7 +92,8 @@ class Composite(Verifier, frozen=True, kw_only=True):
                 said["cached_from"] = found.evidence["cached_from"]
             evidence["parts"].append(said)
             trust = least(trust, found.trust)
-            kinds.append(found.kind)
+            if found.kind is VerdictKind.REFUSED:
+                return Judgement(found.kind, 0.0, f"refused:{part.use}", evidence, trust, accounts=accounts)
             if part.gate and found.kind is not VerdictKind.PASS:
                 return Judgement(found.kind, 0.0, f"gate:{part.use}", evidence, trust, accounts=accounts)
             reward += part.weight / total * found.reward
@@ -95,9 +101,7 @@ class Composite(Verifier, frozen=True, kw_only=True):
         # Sums of weights such as .1 + .2 + .7 miss 1 by a little.
         if reward >= spec.threshold - 1e-9:
             return Judgement(VerdictKind.PASS, reward, "pass", evidence, trust, accounts=accounts)
-        kind = VerdictKind.REFUSED if VerdictKind.REFUSED in kinds else VerdictKind.FAIL
-        earned = reward if kind is VerdictKind.FAIL else 0.0
-        return Judgement(kind, earned, "below_threshold", evidence, trust, accounts=accounts)
+        return Judgement(VerdictKind.FAIL, reward, "below_threshold", evidence, trust, accounts=accounts)
 
     def cheats(self, task: Task) -> Mapping[str, str]:
         """Nothing at all; the parts' own cheats belong to their own tasks."""

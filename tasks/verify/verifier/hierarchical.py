@@ -19,7 +19,7 @@ from schemas.task import Task
 from schemas.trajectory import Base
 from schemas.vocabulary import Trust, VerdictKind
 from tasks.verify.base import Judgement, Verifier, spec_of
-from tasks.verify.parts import Part, fingerprint_of, least, part_of, task_of
+from tasks.verify.parts import Part, fingerprint_of, forget, least, part_of, task_of
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -57,6 +57,11 @@ class Hierarchical(Verifier, frozen=True, kw_only=True):
     def settle(self, task: Task, completion: str, ctx: "Context", origin: str = "") -> Judgement:
         """The levels in order, taking from the parts what they judged before."""
         return self._climb(task, lambda part, at: part.settle(at, completion, ctx, origin), ctx)
+
+    def forget(self, task: Task, completion: str, ctx: "Context") -> None:
+        """Removes what the parts remember."""
+        spec = spec_of(task, Spec)
+        forget(filter(None, (spec.parse, spec.valid, spec.semantic)), task, completion, ctx)
 
     def _climb(self, task: Task, ask: Callable[[Verifier, Task], Judgement], ctx: "Context") -> Judgement:
         spec = spec_of(task, Spec)

@@ -13,7 +13,9 @@ from tasks.context import Context
 from tasks.operator import WorkingSet
 from tasks.verify.base import Judgement
 from tasks.verify.execution import agreed, is_lasting
+from tasks.verify.parts import Part, task_of
 from tasks.verify.verifier.composite import Composite
+from tasks.verify.verifier.hierarchical import Hierarchical
 from tasks.verify.verifier.unit_tests import UnitTests
 from warehouse.lake import Lake
 from warehouse.sidecar import SQLiteSidecar
@@ -145,6 +147,31 @@ def test_a_composite_repeats_its_parts_anew(settle: Any) -> None:
     assert settle(Composite(repeats=8), spec, block(FLAKY)).kind is VerdictKind.DISPUTED
     again = settle(Composite(), spec, block(FLAKY))
     assert again.evidence["parts"][0]["cached_from"] == "t"
+
+
+CODE_PART = {"use": "unit_tests", "spec": SPEC}
+TEXT_PART = {"use": "answer_check", "spec": {"answers": ["x"]}}
+
+
+@pytest.mark.parametrize(
+    ("whole", "spec"),
+    [
+        (Composite(), {"parts": [TEXT_PART, CODE_PART]}),
+        (Hierarchical(), {"parse": CODE_PART, "semantic": TEXT_PART}),
+        (Hierarchical(), {"valid": CODE_PART, "semantic": {"use": "gone"}}),
+    ],
+)
+def test_what_parts_remember_is_forgotten_with_the_whole(
+    make_context: Callable[..., Context], whole: Any, spec: dict[str, Any]
+) -> None:
+    ctx = make_context()
+    asked = task(spec, use=whole.plugin_id())
+    part = task_of(asked, Part("unit_tests", SPEC))
+    whole.settle(asked, block(RANDOM), ctx, "t")
+    assert "cached_from" in UnitTests().settle(part, block(RANDOM), ctx).evidence
+    whole.forget(asked, block(RANDOM), ctx)
+    assert "cached_from" not in UnitTests().settle(part, block(RANDOM), ctx).evidence
+    ctx.close()
 
 
 def test_agreement_is_about_kind_and_reward_alone() -> None:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from schemas.rows import Verdict
@@ -58,3 +59,18 @@ def test_the_table_is_large_enough() -> None:
 def test_the_honest_candidate_passes(bare: Context) -> None:
     honest = f"```python\ndef f(x):\n    return {_TABLE['SECRET'][0]} if x == 3 else {_TABLE['SECRET'][1]}\n```"
     assert verifier_of(TASK, bare).score(TASK, honest, bare).reward == 1.0
+
+
+@pytest.mark.parametrize("first", ["unit_tests", "schema"])
+def test_a_forged_part_refuses_the_whole(bare: Context, first: str) -> None:
+    code = next(each.code for each in FORGERIES if each.name == "forged_pass_word")
+    parts: list[dict[str, Any]] = [
+        {"use": "unit_tests", "spec": SPEC, "weight": 0},
+        {"use": "schema", "spec": {"schema": {}}},
+    ]
+    parts.sort(key=lambda part: part["use"] != first)
+    spec = json.dumps({"parts": parts, "threshold": 0.5})
+    whole = msgspec.structs.replace(TASK, verifier=VerifierSpec(use="composite", spec_json=spec))
+    found = verifier_of(whole, bare).score(whole, f"```python\n{code}\n```\n```json\n1\n```", bare)
+    assert (found.kind.value, found.reward) == ("refused", 0.0), found
+    assert json.loads(found.evidence_json)["reason"] == "refused:unit_tests"

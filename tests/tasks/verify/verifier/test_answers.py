@@ -284,7 +284,17 @@ def test_composite_weighs_and_gates(bare: Context) -> None:
 
 
 @pytest.mark.parametrize(
-    "parts", [[], [{"use": "schema", "weight": -1}], [{"use": "schema", "weight": 0}], [{"use": "composite"}]]
+    "parts",
+    [
+        [],
+        [{"use": "schema", "weight": -1}],
+        [{"use": "schema", "weight": 0}],
+        [{"use": "composite"}],
+        [{"use": "schema", "options": {"use": "composite"}}],
+        [{"use": "nothing_of_that_name"}],
+        [{"use": "schema", "options": {"timeout_s": -1}}],
+        [{"use": "schema", "options": {"no_option": 1}}],
+    ],
 )
 def test_composites_that_make_no_sense_are_refused(bare: Context, parts: list[dict[str, Any]]) -> None:
     with pytest.raises(RecordError, match="bad_spec"):
