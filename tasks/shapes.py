@@ -46,6 +46,8 @@ _ASSIGNED = re.compile(
     r"(?:\\?\"([^\s\"\\]{8,200})\\?\"|'([^\s'\\]{8,200})'|([^\s\"'`<>(){}\[\],;$&|\\]{8,200}+)(?![(\[{$<]))",
     re.I,
 )
+# A user that is a mail address: its password stands between the second colon and the second "@".
+_LOGIN = re.compile(r"://[^\s/@:\"'<>]{1,100}@[^\s/@:\"'<>]{1,100}:([^\s/@\"'<>]{1,200})@")
 _PLACEHOLDER = re.compile(
     r"test|example|dummy|fake|sample|change|passw|secret|xxx|placeholder|your|foo|bar|mypass|admin|1234|abc|qwer|redact"
     r"|mock|none|null|demo|hash|user|token|<|\$\{|\{\{|%\(|\*\*\*",
@@ -100,6 +102,8 @@ def assigned(text: str) -> Iterator[Secret]:
         group = match.lastindex or 0
         if _made(match[group], least=8) and not (group == 3 and _CODE.search(match[group])):
             yield Secret("Assigned Secret", *match.span(group))
+    for match in _LOGIN.finditer(text):
+        yield Secret("URL Password", *match.span(1))
     for prefix in ("AKIA", "ASIA"):
         for name, start, end in tokens(text) if prefix in text else ():
             if name == "AWS Key Id" and text.startswith(prefix, start):

@@ -1,9 +1,8 @@
 """Finds secrets and personal data in text; what it found is told apart by hash, never by its value.
 
 Secrets are private keys, the forms of `tasks.shapes`, and what those detectors of bc-detect-secrets find that know a
-form (keys, tokens, credentials in URLs), without those that guess by entropy or by a neighbouring word. Personal data
-by form and, where it has one, check sum: mail addresses outside reserved domains, international telephone numbers,
-card numbers (Luhn), IBANs.
+form (keys, tokens, credentials in URLs), without those that guess by entropy or by a neighbouring word. Personal
+data are those of `tasks.curate.personal`.
 """
 
 import functools
@@ -17,12 +16,13 @@ from typing import Any, Literal, NamedTuple
 
 from schemas.errors import MissingExtra
 from schemas.ids import digest
+from tasks.curate.personal import personal
 from tasks.shapes import assigned, tokens
 
-Kind = Literal["secret", "email", "phone", "card", "iban"]
+Kind = Literal["secret", "email", "phone", "card", "iban", "ssn"]
 
 # What stands in place of a finding: its kind, and a number where values are told apart.
-PLACEHOLDER = re.compile(r"<(secret|email|phone|card|iban)(?:_(\d{1,6}))?>")
+PLACEHOLDER = re.compile(r"<(secret|email|phone|card|iban|ssn)(?:_(\d{1,6}))?>")
 # Those that guess, and two of what is found here better: whole, and not in the square of the length.
 _SKIPPED = frozenset(
     {"Base64HighEntropyString", "HexHighEntropyString", "KeywordDetector", "JwtTokenDetector", "PrivateKeyDetector"}
@@ -35,18 +35,10 @@ _KEY_BODY = re.compile(
     r"(?:(?:\\[rn]|\s){0,8}[A-Za-z0-9+/=]{16,}+)++"
     r"(?:(?:\\r|\r)?(?:\\n|\n)[A-Za-z0-9+/=]++(?=[\"'`\\\s]|\Z))?"
 )
-_MAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,24}(?![\w-])")
-_RESERVED = re.compile(
-    r"@(?:.*\.)?(?:example(?:\.\w+)?|test|invalid|localhost|local)$|^(?:git|noreply|no-reply)@", re.I
-)
-_URL_USER = re.compile(r"://[^\s/@]*$")
-_PHONE = re.compile(r"(?<![\w+])\+[1-9]\d{0,2}[ .-]?\(?\d{1,4}\)?(?:[ .-]?\d{2,4}){2,4}(?!\w)")
-_CARD = re.compile(r"(?<![\w.-])\d(?:[ -]?\d){12,18}(?![\w.-])")
-_IBAN = re.compile(r"(?<!\w)[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?!\w)")
 
 
 class Finding(NamedTuple):
-    """A place of risk: its kind (secret, email, phone, card, iban), the detector, and where in the text it stands."""
+    """A place of risk: its kind (secret, email, phone, card, iban, ssn), the detector, and where it stands."""
 
     kind: str
     detector: str
@@ -62,11 +54,10 @@ def find(text: str, kinds: Sequence[str]) -> list[Finding]:
         own = [*_keys(text), *_shaped(text)]
         found += own
         found += _outside(_secrets(text), own)
-    for kind, pattern in (("email", _MAIL), ("phone", _PHONE), ("card", _CARD), ("iban", _IBAN)):
+    for kind in ("email", "phone", "card", "iban", "ssn"):
         if kind in kinds:
-            for match in pattern.finditer(text):
-                if _holds(kind, match.group()) and not (kind == "email" and _in_url(text, match.start())):
-                    found.append(Finding(kind, kind, *match.span(), digest(match.group())))
+            for _, start, end in personal(text, kind):
+                found.append(Finding(kind, kind, start, end, digest(text[start:end])))
     return sorted(found, key=lambda one: (one.start, one.end, one.detector))
 
 
@@ -128,24 +119,6 @@ def _secrets(text: str) -> Iterator[Finding]:
                 if PLACEHOLDER.fullmatch(text, start, end):
                     continue
                 yield Finding("secret", plugin.secret_type, start, end, digest(text[start:end]))
-
-
-def _in_url(text: str, at: int) -> bool:
-    """Whether a URL's user and password stand here, which look like a mail address before the host."""
-    return _URL_USER.search(text[max(0, at - 200) : at]) is not None
-
-
-def _holds(kind: str, text: str) -> bool:
-    if kind == "email":
-        return _RESERVED.search(text) is None
-    if kind == "card":
-        digits = [int(sign) for sign in text if sign.isdigit()]
-        doubled = [sum(divmod(2 * digit, 10)) for digit in digits[-2::-2]]
-        return len(set(digits)) > 1 and (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
-    if kind == "iban":
-        plain = text.replace(" ", "")
-        return int("".join(str(int(sign, 36)) for sign in plain[4:] + plain[:4])) % 97 == 1
-    return True
 
 
 @functools.cache

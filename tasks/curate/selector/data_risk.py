@@ -24,14 +24,14 @@ class DataRisk(Selector, frozen=True, kw_only=True):
     kind and detector and names the first by step and hash; no value is ever written down. What is dropped is
     barred from RL and pairs too. (To replace instead: the refiner `redact_personal_data`.)
 
-    drop: kinds that are dropped: secret, email, phone, card, iban. tag: kinds that are only noted.
+    drop: kinds that are dropped: secret, email, phone, card, iban, ssn. tag: kinds that are only noted.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     bars_everywhere: ClassVar[bool] = True
     reads: ClassVar[Unit] = "trajectory"
 
-    drop: tuple[Kind, ...] = ("secret", "card", "iban")
+    drop: tuple[Kind, ...] = ("secret", "card", "iban", "ssn")
     tag: tuple[Kind, ...] = ("email", "phone")
 
     def judge(self, trajectory: Trajectory, verdicts: Sequence[Verdict], item: Item, ctx: "Context") -> Choice:

@@ -38,10 +38,10 @@ class RedactPersonalData(Refiner, frozen=True, kw_only=True):
     throughout a trajectory, so that it still shows what belongs together. Texts, reasoning, arguments, results, web
     pages and what the source kept beside the steps are looked at; tasks are not.
 
-    kinds: what is replaced: secret, email, phone, card, iban.
+    kinds: what is replaced: secret, email, phone, card, iban, ssn.
     """
 
-    kinds: tuple[Kind, ...] = ("secret", "email", "phone", "card", "iban")
+    kinds: tuple[Kind, ...] = ("secret", "email", "phone", "card", "iban", "ssn")
 
     def __post_init__(self) -> None:
         if not self.kinds:
