@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from schemas.task import Message, Task, VerifierSpec
@@ -147,6 +148,23 @@ def test_a_composite_repeats_its_parts_anew(settle: Any) -> None:
     assert settle(Composite(repeats=8), spec, block(FLAKY)).kind is VerdictKind.DISPUTED
     again = settle(Composite(), spec, block(FLAKY))
     assert again.evidence["parts"][0]["cached_from"] == "t"
+
+
+def test_a_judgement_under_a_raised_limit_holds_for_that_limit_alone(make_context: Callable[..., Context]) -> None:
+    def waits(seconds: float) -> str:
+        return block(f"import time\ndef f(x):\n    time.sleep({seconds})\n    return 2")
+
+    ctx, verifier = make_context(), UnitTests(headroom=5)
+    slow, quick = (msgspec.structs.replace(task({**SPEC, "timeout_s": 0.5}), gold=waits(s)) for s in (0.4, 0.0))
+    first = verifier.settle(slow, waits(1.0), ctx, "t")
+    assert (first.kind, first.evidence["limit_s"] > 1.9) == (VerdictKind.PASS, True)
+    # The same gold gives the same limit, so the judgement is taken from memory; another one gives another limit.
+    assert verifier.settle(slow, waits(1.0), ctx, "u").evidence["cached_from"] == "t"
+    other = verifier.settle(quick, waits(1.0), ctx, "u")
+    assert (other.kind, "cached_from" in other.evidence) == (VerdictKind.TIMEOUT, False)
+    verifier.forget(slow, waits(1.0), ctx)
+    assert "cached_from" not in verifier.settle(slow, waits(1.0), ctx, "u").evidence
+    ctx.close()
 
 
 CODE_PART = {"use": "unit_tests", "spec": SPEC}
