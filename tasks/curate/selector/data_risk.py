@@ -4,12 +4,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+import msgspec
+
 from schemas.rows import Verdict
-from schemas.trajectory import Trajectory, text_of
+from schemas.trajectory import Base, Trajectory
 from tasks.curate.base import KEEP, Choice, Selector
 from tasks.curate.risk import Kind, find
 from tasks.operator import Item, Unit
 from tasks.pages import with_pages
+from tasks.texts import changed
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -20,8 +23,9 @@ class DataRisk(Selector, frozen=True, kw_only=True):
 
     Reasons: the kind of what was found first in the order of `drop`; `tagged` for what is kept with a finding.
 
-    All of the trajectory is looked at, what the environment answered included. The evidence counts findings by
-    kind and detector and names the first by step and hash; no value is ever written down. What is dropped is
+    Every text of the trajectory is looked at, what the environment answered, tools, names, addresses and provenance
+    included. The evidence counts values by kind and detector and names the first by step (none for what stands beside
+    the steps) and hash; no value is ever written down. What is dropped is
     barred from RL and pairs too. (To replace instead: the refiner `redact_personal_data`.)
 
     drop: kinds that are dropped: secret, email, phone, card, iban, ssn. tag: kinds that are only noted.
@@ -37,9 +41,14 @@ class DataRisk(Selector, frozen=True, kw_only=True):
     def judge(self, trajectory: Trajectory, verdicts: Sequence[Verdict], item: Item, ctx: "Context") -> Choice:
         """By kind."""
         kinds = (*self.drop, *self.tag)
-        found = [
-            (number, one) for number, text in _texts(with_pages(trajectory, ctx.lake)) for one in find(text, kinds)
-        ]
+        # The same value may stand in a whole and in its part.
+        found = list(
+            {
+                (number, one.kind, one.hashed): (number, one)
+                for number, text in _texts(with_pages(trajectory, ctx.lake))
+                for one in find(text, kinds)
+            }.values()
+        )
         if not found:
             return KEEP
         counted = Counter(f"{one.kind}: {one.detector}" for _, one in found)
@@ -51,13 +60,16 @@ class DataRisk(Selector, frozen=True, kw_only=True):
         )
 
 
-def _texts(trajectory: Trajectory) -> Iterator[tuple[int, str]]:
-    """Every text with the number of its step."""
-    for number, step in enumerate(trajectory.steps):
-        yield number, text_of(step.content)
-        if step.reasoning:
-            yield number, step.reasoning
-        for call in step.tool_calls:
-            yield number, call.arguments
-        for result in step.results:
-            yield number, text_of(result.content)
+def _texts(trajectory: Trajectory) -> Iterator[tuple[int | None, str]]:
+    """Every text with the number of its step, None for what stands beside the steps; each text once a step."""
+    whole = msgspec.structs.replace(trajectory, steps=())
+    parts: list[tuple[int | None, Base]] = [(None, whole), *enumerate(trajectory.steps)]
+    for number, part in parts:
+        texts: dict[str, None] = {}
+
+        def note(text: str, texts: dict[str, None] = texts) -> str:
+            texts[text] = None
+            return text
+
+        changed(part, note, note)
+        yield from ((number, text) for text in texts)

@@ -10,7 +10,7 @@ one: it is verified again, and none of its tokens counts as sampled, since the r
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
@@ -20,7 +20,7 @@ from tasks.curate.risk import PLACEHOLDER, Finding, Kind, find, redacted
 from tasks.operator import Item, Plan, WorkingSet, select_ids
 from tasks.pages import with_pages, without_pages
 from tasks.refine.base import GivenUp, Refined, Refiner
-from tasks.refine.texts import changed
+from tasks.texts import changed
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -35,11 +35,13 @@ class RedactPersonalData(Refiner, frozen=True, kw_only=True):
 
     Reasons: redacted, unchanged:nothing_found, unchanged:blob_missing (of a web page). The evidence counts the
     replaced places by kind and names the changed steps; no value is ever written down. One value has one placeholder
-    throughout a trajectory, so that it still shows what belongs together. Texts, reasoning, arguments, results, web
-    pages and what the source kept beside the steps are looked at; tasks are not.
+    throughout a trajectory, so that it still shows what belongs together. Every text of the trajectory is looked at,
+    web pages, tools, names, addresses, the source's ids and provenance included; tasks are not.
 
     kinds: what is replaced: secret, email, phone, card, iban, ssn.
     """
+
+    version: ClassVar[int] = 2
 
     kinds: tuple[Kind, ...] = ("secret", "email", "phone", "card", "iban", "ssn")
 
@@ -59,10 +61,12 @@ class RedactPersonalData(Refiner, frozen=True, kw_only=True):
             whole = with_pages(trajectory, ctx.lake)
         except RecordError as error:
             return GivenUp(error.reason)
-        changed(whole, search.look)
+        changed(whole, search.look, search.look)
         if not search.any:
             return GivenUp("nothing_found")
         made = changed(whole, search.replace)
+        if made == whole:
+            return GivenUp("nothing_found")
         touched = [at for at, (old, new) in enumerate(zip(whole.steps, made.steps, strict=True)) if old != new]
         steps = list(trajectory.steps)
         for at in touched:

@@ -15,13 +15,24 @@ from hypothesis import strategies as st
 
 from schemas.errors import UserError
 from schemas.rows import TokenSpan
-from schemas.trajectory import Outcome, Part, Policy, Step, ToolCall, ToolResult, Trajectory, text_of, text_part
-from schemas.vocabulary import ArgumentState, Source, Stage
-from tasks.curate.risk import find
+from schemas.trajectory import (
+    Outcome,
+    Part,
+    Policy,
+    Provenance,
+    Step,
+    ToolCall,
+    ToolResult,
+    Trajectory,
+    text_of,
+    text_part,
+)
+from schemas.vocabulary import ArgumentState, PartType, Source, Stage
+from tasks.curate.risk import Kind, find
 from tasks.operator import WorkingSet
 from tasks.pages import with_pages, without_pages
 from tasks.refine.refiner.redact_personal_data import _Search
-from tasks.refine.texts import changed
+from tasks.texts import changed
 from warehouse.lake import Lake
 
 pytest.importorskip("detect_secrets")
@@ -30,7 +41,7 @@ ANN, BOB, CARD = "ann.other@company.org", "bob@company.org", "4111 1111 1111 111
 TOKEN = "ghp_" + "Ab1" * 12
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\r\nb3BlbnNz\r\nQyNTUxOQ==\r\n-----END OPENSSH PRIVATE KEY-----"
 ENTRY = {"use": "redact_personal_data"}
-ALL = ("secret", "email", "phone", "card", "iban")
+ALL: tuple[Kind, ...] = ("secret", "email", "phone", "card", "iban", "ssn")
 
 
 def risky() -> Trajectory:
@@ -98,6 +109,57 @@ def test_every_place_is_redacted_and_the_parent_kept(store: Callable[..., None],
     assert again.after == ran.after
 
 
+ESCAPED = json.dumps({"to": TOKEN}).replace("_", "\\u005f")
+PLACES: dict[str, Callable[[str], Any]] = {
+    "extra": lambda v: {"extra_json": json.dumps({"k": [v]})},
+    "outcome": lambda v: {"outcome": Outcome(raw_json=json.dumps({v: 1}))},
+    "tools": lambda v: {"tool_sets": (json.dumps([{"description": v}]),)},
+    "source_id": lambda v: {"source_id": v},
+    "provenance": lambda v: {"provenance": Provenance(file=f"logs/{v}.json", record=v, lost_fields=(f"x {v}",))},
+    "policy": lambda v: {"policy": Policy(harness=v)},
+    "step": lambda v: step(name=v, model=v, extra_json=json.dumps({"k": v})),
+    "call": lambda v: step(tool_calls=(ToolCall(id=v, name=v, source_id=v),)),
+    "arguments": lambda v: step(tool_calls=(ToolCall(id="a", name="f", arguments="{}", arguments_json=f'["{v}"]'),)),
+    "raw arguments": lambda v: step(tool_calls=(ToolCall(id="a", name="f", arguments=v, arguments_json="{}"),)),
+    "escaped": lambda v: step(tool_calls=(ToolCall(id="a", name="f", arguments=ESCAPED),)),
+    "twice": lambda v: step(tool_calls=(ToolCall(id="a", name="f", arguments=f'{{"k":"{v}","k":1}}'),)),
+    "result": lambda v: step(results=(ToolResult(source_call_id=v, name=v),)),
+    "address": lambda v: step(content=(Part(type=PartType.IMAGE, uri=f"https://x.org/y.png?token={v}"),)),
+}
+
+
+def step(**fields: Any) -> dict[str, Any]:
+    return {"steps": (Step(source=Source.AGENT, **fields),)}
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_every_text_of_a_trajectory_is_looked_at(
+    where: str, store: Callable[..., None], run_entry: Callable[..., Any]
+) -> None:
+    old = Trajectory(id="old", **{"steps": (Step(source=Source.USER),), **PLACES[where](TOKEN)})
+    store(trajectories=[old])
+    inputs = WorkingSet(trajectories=("old",))
+    judged = run_entry(Stage.CURATE, {"use": "data_risk"}, inputs)
+    assert judged.report.reasons == {"secret": 1}
+    ran = run_entry(Stage.REFINE, ENTRY, inputs)
+    assert ran.report.reasons == {"redacted": 1}
+    [new] = ran.ctx.lake.trajectories(ran.after.trajectories)
+    text = msgspec.json.encode(new).decode()
+    assert "<secret_1>" in text and "<secret_2>" not in text
+    assert TOKEN not in text and TOKEN[4:] not in text
+
+
+def test_a_value_that_its_name_gives_away_is_replaced_in_json() -> None:
+    password = "Zz9" + "kkqq" * 3
+    kept = json.dumps({"db": {"password": password, "user": "bob"}})
+    search = _Search(ALL)
+    one = Trajectory(id="t", steps=(), extra_json=kept)
+    changed(one, search.look, search.look)
+    assert json.loads(changed(one, search.replace).extra_json or "") == {
+        "db": {"password": "<secret_1>", "user": "bob"}
+    }
+
+
 def test_only_the_kinds_asked_for(store: Callable[..., None], run_entry: Callable[..., Any]) -> None:
     store(trajectories=[risky()])
     ran = run_entry(Stage.REFINE, {**ENTRY, "kinds": ["card"]}, WorkingSet(trajectories=("risky",)))
@@ -128,7 +190,7 @@ def test_no_token_counts_as_sampled(
         tokenizer_sha256=tokenizer_sha256(tokenizer.backend.to_str()),
     )
     store(trajectories=[old], token_spans=[span])
-    sources = []
+    sources: list[tuple[str, bool]] = []
     for after in (inputs := WorkingSet(trajectories=(old.id,)), run_entry(Stage.REFINE, ENTRY, inputs).after):
         name = f"tokens{len(sources)}"
         entry = {"use": "tokens", "tokenizer": str(tmp_path / "tokenizer"), "name": name}
@@ -191,7 +253,7 @@ parts = st.sampled_from(
 def test_nothing_is_found_in_what_was_redacted(texts: list[str]) -> None:
     one = Trajectory(id="t", steps=tuple(Step(source=Source.USER, content=text_part(text)) for text in texts))
     search = _Search(ALL)
-    assert changed(one, search.look) == one
+    assert changed(one, search.look, search.look) == one
     new = changed(one, search.replace)
     for step, text in zip(new.steps, texts, strict=True):
         assert find(text_of(step.content), ALL) == []
