@@ -23,6 +23,7 @@ from schemas.vocabulary import Decision, Stage, Trust, VerdictKind
 from tasks.context import Context
 from tasks.recipe import entries, operator_of
 from tasks.verify.base import Judgement, Verifier
+from tasks.verify.trouble import own_trouble
 from warehouse.lake import Lake, Stamp
 
 OPERATOR = "verify_again"
@@ -167,8 +168,9 @@ def _judged(row: dict[str, Any], maker: _Maker, task: Task | None, trajectory: T
     if task is None:
         return _check(row, "unusable")
     try:
-        text = maker.verifier.answer(task, trajectory)
-        found = maker.verifier.anew(task, text, maker.ctx)
+        with own_trouble(task, maker.ctx):
+            text = maker.verifier.answer(task, trajectory)
+            found = maker.verifier.anew(task, text, maker.ctx)
     except RecordError as error:
         return _check(row, "unusable", reason_again=error.reason)
     except Unavailable as error:

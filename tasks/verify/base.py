@@ -26,6 +26,7 @@ from schemas.vocabulary import NO_JUDGEMENT, Kind, Source, Stage, Trust, Verdict
 from tasks.operator import Effect, Item, Operator, Pending, Plan, Result, Unit, WorkingSet, dead, keep
 from tasks.verify.memory import Found, memory
 from tasks.verify.plans import plan_trajectories
+from tasks.verify.trouble import Unfit, own_trouble
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -172,7 +173,8 @@ class Verifier(Operator, frozen=True, kw_only=True):
         pairs: dict[str, tuple[Task, str]] = {}
         for item, task, one in zip(items, tasks, trajectories, strict=True):
             try:
-                pairs[item.id] = (task, self.answer(task, one))
+                with own_trouble(task, ctx):
+                    pairs[item.id] = (task, self.answer(task, one))
             except RecordError as error:
                 judged[item.id] = error
         origins = [item.ref for item in items if item.id in pairs]
@@ -184,7 +186,7 @@ class Verifier(Operator, frozen=True, kw_only=True):
             for account in found.accounts if isinstance(found, Judgement | AskFailed) else ():
                 accounts[account.id] = account
             if isinstance(found, RecordError):
-                again = isinstance(found, AskFailed)
+                again = isinstance(found, AskFailed | Unfit)
                 letters.append(dead(item, self.stage, found.reason, found.detail, retry=again))
             elif found.kind is VerdictKind.INFRASTRUCTURE:
                 pending.append(Pending(item_id=item.id, reason=f"infrastructure:{found.reason}"))
@@ -211,7 +213,8 @@ class Verifier(Operator, frozen=True, kw_only=True):
 
         def one(work: tuple[Task, str, str]) -> Judgement | RecordError:
             try:
-                return self.settle(work[0], work[1], ctx, work[2])
+                with own_trouble(work[0], ctx):
+                    return self.settle(work[0], work[1], ctx, work[2])
             except RecordError as error:
                 return error
             except Unavailable as error:
@@ -256,7 +259,7 @@ def spec_of(task: Task, shape: type[_S]) -> _S:
 
 def _is_sure(found: Judgement | RecordError) -> bool:
     if isinstance(found, RecordError):
-        return not isinstance(found, AskFailed)
+        return not isinstance(found, AskFailed | Unfit)
     return found.kind not in NO_JUDGEMENT
 
 

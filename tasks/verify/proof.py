@@ -15,6 +15,7 @@ from schemas.task import Task
 from schemas.vocabulary import VerdictKind
 from tasks.verify.base import Judgement, Verifier, verifier_of
 from tasks.verify.pace import headroom_of, paced, seconds_of, timed
+from tasks.verify.trouble import own_trouble
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -39,23 +40,27 @@ def prove(task: Task, ctx: "Context", runs: int = 3) -> Proof:
     """
     if task.gold is None:
         return Proof(False, "no_gold", {})
-    verifier, gold = verifier_of(task, ctx), task.gold
     try:
-        timed_golds = _gold_runs(verifier, task, gold, ctx, runs)
-        golds = [found for found, _ in timed_golds]
-        right = sum(found.kind is VerdictKind.PASS for found in golds)
-        if right < runs:
-            first = next(found for found in golds if found.kind is not VerdictKind.PASS)
-            evidence: dict[str, Any] = {"passed": right, "runs": runs, "kind": first.kind.value, "why": first.reason}
-            evidence |= {key: first.evidence[key] for key in ("test", "detail") if key in first.evidence}
-            return Proof(False, "flaky" if right else "gold_fails", evidence)
-        cheats = {name: text for name, text in verifier.cheats(task).items() if text != gold}
-        tried = _several(lambda text: verifier.judge(task, text, ctx), cheats.values())
-        for name, found in zip(cheats, tried, strict=True):
-            if found.kind is VerdictKind.PASS:
-                return Proof(False, f"cheat_passes:{name}", {"runs": runs})
+        with own_trouble(task, ctx):
+            return _tried(verifier_of(task, ctx), task, task.gold, ctx, runs)
     except RecordError as error:
         return Proof(False, error.reason, {"detail": error.detail})
+
+
+def _tried(verifier: Verifier, task: Task, gold: str, ctx: "Context", runs: int) -> Proof:
+    timed_golds = _gold_runs(verifier, task, gold, ctx, runs)
+    golds = [found for found, _ in timed_golds]
+    right = sum(found.kind is VerdictKind.PASS for found in golds)
+    if right < runs:
+        first = next(found for found in golds if found.kind is not VerdictKind.PASS)
+        evidence: dict[str, Any] = {"passed": right, "runs": runs, "kind": first.kind.value, "why": first.reason}
+        evidence |= {key: first.evidence[key] for key in ("test", "detail") if key in first.evidence}
+        return Proof(False, "flaky" if right else "gold_fails", evidence)
+    cheats = {name: text for name, text in verifier.cheats(task).items() if text != gold}
+    tried = _several(lambda text: verifier.judge(task, text, ctx), cheats.values())
+    for name, found in zip(cheats, tried, strict=True):
+        if found.kind is VerdictKind.PASS:
+            return Proof(False, f"cheat_passes:{name}", {"runs": runs})
     evidence = {"runs": runs, "refused": sorted(cheats)}
     if headroom_of(verifier):
         evidence |= paced(verifier, task, max(seconds for _, seconds in timed_golds)).told()

@@ -63,7 +63,7 @@ class Schema(Verifier, frozen=True, kw_only=True):
         except WorkerTimeout:
             return Judgement(VerdictKind.TIMEOUT, 0.0, "validation_timeout")
         except WorkerFailed as error:
-            if str(error).startswith("SchemaError"):
+            if str(error).startswith(("SchemaError", "_WrappedReferencingError")):
                 raise RecordError("bad_spec", f"schema: {error}") from error
             return failed("validation_error", {"detail": str(error)})
         except WorkerDied:

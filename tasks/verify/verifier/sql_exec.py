@@ -77,7 +77,8 @@ class SqlExec(ExecutionVerifier, frozen=True, kw_only=True):
     def judge(self, task: Task, completion: str, ctx: "Context") -> Judgement:
         """Extracts the query, runs it and the reference on every database, compares outside."""
         spec = spec_of(task, Spec)
-        if not spec.setups or not (spec.gold or len(spec.expected) == len(spec.setups)):
+        wanted_each = len(spec.expected) == len(spec.setups) or (spec.gold and not spec.expected)
+        if not spec.setups or not wanted_each:
             raise RecordError("bad_spec", "sql_exec: setups, and gold or one expected result for each, are needed")
         query = sql_text(completion)
         if query is None:
