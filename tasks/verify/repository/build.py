@@ -119,7 +119,7 @@ def build(
         same = given is not None and (given.encode() if isinstance(given, str) else given) == content
         if name.endswith(".pyc"):
             continue
-        if not same and not name.endswith(".so") and keep_out(name):
+        if not same and keep_out(name):
             return Stopped(VerdictKind.REFUSED, "build_protected_file", name)
         result[name] = content
     return result

@@ -19,8 +19,9 @@ mean nothing, and canaries that must fail are mixed in: one that passes makes th
 import fnmatch
 import secrets
 import sys
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from functools import lru_cache
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -130,7 +131,7 @@ class RepoTests(ExecutionVerifier, frozen=True, kw_only=True):
                 self._limits(spec),
                 spec.packages,
                 spec.tools,
-                lambda path: protected(path, spec),
+                lambda path: shadows(path, files) or (not path.endswith(".so") and protected(path, spec)),
             )
             if isinstance(built, repo_build.Stopped):
                 if built.kind is VerdictKind.INFRASTRUCTURE:
@@ -195,8 +196,7 @@ class RepoTests(ExecutionVerifier, frozen=True, kw_only=True):
 
 def protected(path: str, spec: Spec) -> bool:
     """Whether a patch to `path` could decide how the tests run: tests, configuration, shadowed modules."""
-    top = path.partition("/")[0].removesuffix(".py")
-    if path not in spec.files and (top in sys.stdlib_module_names or top in _RUNNERS):
+    if shadows(path, spec.files):
         return True
     patterns = (*_PROTECTED, *spec.protected)
     return (
@@ -204,6 +204,25 @@ def protected(path: str, spec: Spec) -> bool:
         or any(fnmatch.fnmatchcase(path, each) for each in patterns)
         or any(fnmatch.fnmatchcase(path.rpartition("/")[2], each) for each in patterns if "/" not in each)
     )
+
+
+def shadows(path: str, files: Container[str]) -> bool:
+    """Whether a new file would hide a module of the standard library, or of what is installed, from the test runner.
+
+    What the repository itself calls by such a name may grow.
+    """
+    top, _, rest = path.partition("/")
+    name = top.partition(".")[0]
+    if path in files or f"{name}.py" in files or f"{name}/__init__.py" in files:
+        return False
+    importable = bool(rest) or top.endswith((".py", ".so", ".pyc"))
+    return importable and (name in sys.stdlib_module_names or name in _RUNNERS or name in _installed())
+
+
+@lru_cache(maxsize=1)
+def _installed() -> frozenset[str]:
+    """The top-level modules of every package here; jails get the same ones, or environments built of some of them."""
+    return frozenset(packages_distributions())
 
 
 @lru_cache(maxsize=1)

@@ -16,7 +16,7 @@ from tasks.context import Context
 from tasks.verify.proof import prove
 from tasks.verify.repository import canary
 from tasks.verify.repository.patch import PatchError, apply, parse
-from tasks.verify.verifier.repo_tests import RepoTests
+from tasks.verify.verifier.repo_tests import RepoTests, shadows
 
 SOURCE = "def double(x):\n    return x + 1\n\n\ndef same(x):\n    return x\n"
 TESTS = (
@@ -66,6 +66,8 @@ def new_file(path: str, text: str = "x = 1") -> str:
         (new_file("pyproject.toml"), "refused", "protected_file"),
         (new_file("pytest.py"), "refused", "protected_file"),
         (new_file("json/__init__.py"), "refused", "protected_file"),
+        (new_file("pygments/__init__.py"), "refused", "protected_file"),
+        (new_file("hypothesis.py"), "refused", "protected_file"),
         (new_file(".git/config"), "refused", "protected_file"),
         (new_file("../outside.py"), "unparsable", "unsupported"),
         (first_lines("import os", "os._exit(0)"), "fail", "test_exited"),
@@ -104,6 +106,20 @@ def test_a_patch_that_patches_the_runner_meets_canaries(bare: Context, name: str
     found = RepoTests(canaries=3).judge(task(), first_lines(*CHEATS[name]), bare)
     assert found.kind.value in ("refused", "fail"), found
     assert found.reward == 0.0
+
+
+@pytest.mark.parametrize(
+    ("path", "hides"),
+    [
+        ("pygments/__init__.py", True), ("pygments.py", True), ("pygments.cpython-311-x86_64-linux-gnu.so", True),
+        ("pluggy/x.py", True), ("json.py", True), ("json/x.py", True), ("_pytest/skipping.py", True),
+        ("numpy/new.py", False), ("six.py", False), ("pkg/json.py", False), ("pkg/pygments/__init__.py", False),
+        ("json.md", False), ("other/__init__.py", False),
+    ],
+)  # fmt: skip
+def test_new_modules_that_hide_what_the_runner_imports(path: str, hides: bool) -> None:
+    own = {"numpy/__init__.py": "", "six.py": "", "pkg/a.py": ""}
+    assert shadows(path, own) is hides
 
 
 def test_unittest_repositories_need_no_packages(bare: Context) -> None:
