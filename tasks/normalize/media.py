@@ -2,7 +2,8 @@
 
 Taken in are data URLs, web pages (HTML, accessibility trees), and files that a path in the record names, where they
 lie in the folder of the log or below it. Nothing is fetched: addresses of the web stay addresses. A path that leads
-to no such file stays as given, and `lost_fields` says so. A blob is durable before the row that names it.
+to no such file stays as given, and `lost_fields` says so; what a file is, its content says. A media type that is none
+of the part's kind is not kept, and named there too. A blob is durable before the row that names it.
 """
 
 import base64
@@ -20,7 +21,7 @@ import msgspec
 from schemas.errors import RecordError
 from schemas.trajectory import Part, Step, Trajectory
 from schemas.vocabulary import PartType
-from tasks.media import is_page, type_of
+from tasks.media import UNKNOWN, fits, is_of, is_page, type_of
 from warehouse.blobs import Blobs, key_of
 from warehouse.lake import Lake
 
@@ -39,6 +40,8 @@ class _Taken(NamedTuple):
     data: bytes
     media_type: str
     uri: str | None
+    # A media type that the content was given and cannot have.
+    unfit: str | None = None
 
 
 def without_media(readings: "Sequence[Reading]", lake: Lake, folder: Path) -> "Sequence[Reading]":
@@ -85,6 +88,9 @@ def _step(step: Step, blobs: Blobs, folder: Path, lost: set[str]) -> Step:
 
 
 def _part(part: Part, blobs: Blobs, folder: Path, lost: set[str]) -> Part:
+    if part.media_type is not None and not fits(part.type, part.media_type):
+        lost.add(_unfit(part, part.media_type))
+        part = msgspec.structs.replace(part, media_type=None)
     try:
         taken = _taken(part, folder)
     except _Refused as refused:
@@ -92,9 +98,15 @@ def _part(part: Part, blobs: Blobs, folder: Path, lost: set[str]) -> Part:
         return part
     if taken is None:
         return part
+    if taken.unfit:
+        lost.add(_unfit(part, taken.unfit))
     sha256 = blobs.put(taken.data)
     kind = PartType.FILE if part.type is _TEXT else part.type
     return Part(type=kind, media_type=taken.media_type, sha256=sha256, uri=taken.uri or key_of(sha256))
+
+
+def _unfit(part: Part, media_type: str) -> str:
+    return f"media_type {media_type[:80]!r} of {part.type}: not_its_type"
 
 
 def _short(uri: str) -> str:
@@ -119,8 +131,9 @@ def _taken(part: Part, folder: Path) -> _Taken | None:
         return None
     data = _read(path, folder)
     # A record must not bring in whatever else lies beside it, such as a file with keys.
-    if part.type is not PartType.FILE and not type_of(None, data, path).startswith(f"{part.type}/"):
-        raise _Refused(f"no_{part.type}")
+    # What it is called says nothing: any text can be named `key.png`.
+    if not is_of(part.type, data):
+        raise _Refused("not_media")
     return _Taken(data, type_of(part.media_type, data, part.uri), part.uri)
 
 
@@ -139,8 +152,10 @@ def _embedded(part: Part, uri: str) -> _Taken | None:
         raise _Refused("no_base64") from None
     if not comma:
         raise _Refused("no_data_url")
-    named = head.removesuffix(";base64").split(";")[0]
-    return _Taken(_checked(data), type_of(part.media_type or named, data), None)
+    named = head.removesuffix(";base64").split(";")[0].strip()
+    unfit = named if named and not fits(part.type, named) else None
+    named = UNKNOWN if unfit else named
+    return _Taken(_checked(data), type_of(part.media_type or named, data), None, unfit)
 
 
 def _path_of(uri: str) -> str | None:

@@ -125,6 +125,8 @@ def test_what_a_path_may_not_reach_keeps_its_name_and_says_why(tmp_path: Path, r
     (folder / "inner.png").symlink_to("real.png")
     (folder / "real.png").write_bytes(PNG)
     (folder / ".env").write_text("KEY=1")
+    (folder / "secret.png").write_text("BM KEY=1, and GIF8, and so on")
+    (folder / "sound.png").write_bytes(WAV)
     (folder / "folder.png").mkdir()
     os.mkfifo(folder / "pipe.png")
     asked = {
@@ -134,7 +136,9 @@ def test_what_a_path_may_not_reach_keeps_its_name_and_says_why(tmp_path: Path, r
         f"file://{tmp_path}/outside.png": "outside_of_the_folder",
         "link.png": "outside_of_the_folder",
         "/proc/self/environ": "outside_of_the_folder",
-        ".env": "no_image",
+        ".env": "not_media",
+        "secret.png": "not_media",
+        "sound.png": "not_media",
         "folder.png": "no_file",
         "pipe.png": "no_file",
         "a\x00b.png": "not_found",
@@ -152,6 +156,27 @@ def test_what_a_path_may_not_reach_keeps_its_name_and_says_why(tmp_path: Path, r
     said = {f"media {uri}: {why}" for uri, why in asked.items() if why and not uri.startswith("data:")}
     assert set(row.provenance.lost_fields) == said | {"media data:image/png;base64,…: no_base64"}
     assert Blobs(lake).stored() == {SHA}
+
+
+@pytest.mark.parametrize("given", ["image/../../x", "text/html", "image", "image/png\r\nx: y", "audio/wav", "../x"])
+def test_a_media_type_that_is_none_of_its_kind_is_named_and_not_kept(
+    given: str, tmp_path: Path, run_entry: Any
+) -> None:
+    source = {"type": "base64", "media_type": given, "data": PNG64}
+    row = read(run_entry, "anthropic_messages", write(tmp_path, chat({"type": "image", "source": source})))
+    [part] = row.steps[0].content
+    assert (part.media_type, part.sha256) == ("image/png", SHA)
+    rest = base64.b64encode(b"words").decode()
+    source = {"type": "base64", "media_type": given, "data": rest}
+    row = read(run_entry, "anthropic_messages", write(tmp_path, chat({"type": "image", "source": source})))
+    assert row.steps[0].content[0].media_type == "application/octet-stream"
+    assert f"media_type {given!r} of image: not_its_type" in row.provenance.lost_fields
+    url = f"data:{given};base64,{rest}"
+    row = read(
+        run_entry, "adp", write(tmp_path, adp({"class_": "image_observation", "content": url, "source": "user"}))
+    )
+    assert row.steps[0].content[0].media_type == "application/octet-stream"
+    assert [lost for lost in row.provenance.lost_fields if "not_its_type" in lost]
 
 
 def test_web_pages_are_blobs_and_plain_text_stays(tmp_path: Path, run_entry: Any, lake: Any) -> None:
