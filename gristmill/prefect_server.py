@@ -5,6 +5,7 @@ minute for the server that just ended) and outlives a killed parent. This one en
 """
 
 import ctypes
+import fcntl
 import os
 import signal
 import socket
@@ -15,6 +16,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from schemas.errors import Unavailable
 
@@ -36,8 +38,38 @@ def server(*, scheduler: bool) -> Iterator[str]:
         return
     port = _free_port(scheduler)
     api = f"http://127.0.0.1:{port}/api"
+    with _turn():
+        process = _started(port, scheduler=scheduler)
+        try:
+            _wait(process, api)
+        except BaseException:
+            _end(process)
+            raise
+    try:
+        os.environ["PREFECT_API_URL"] = api
+        yield api
+    finally:
+        os.environ.pop("PREFECT_API_URL", None)
+        _end(process)
+
+
+@contextmanager
+def _turn() -> Iterator[None]:
+    """One start at a time over one database: of two servers that migrate it at once, one ends with an error."""
+    home = os.environ.get("PREFECT_HOME")
+    if home is None:
+        yield
+        return
+    Path(home).mkdir(parents=True, exist_ok=True)
+    with (Path(home) / "start.lock").open("w") as lock:
+        # Freed with the process, however it ends; the server does not inherit it.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _started(port: int, *, scheduler: bool) -> "subprocess.Popen[bytes]":
     services = [] if scheduler else ["--no-scheduler", "--no-late-runs"]
-    process = subprocess.Popen(
+    return subprocess.Popen(
         [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port), *services],
         env={**os.environ, "PREFECT_SERVER_API_HOST": "127.0.0.1"},
         stdin=subprocess.DEVNULL,
@@ -46,18 +78,15 @@ def server(*, scheduler: bool) -> Iterator[str]:
         start_new_session=True,
         preexec_fn=_die_with_parent,  # noqa: PLW1509 - no threads run yet, and the call only sets a flag
     )
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
     try:
-        _wait(process, api)
-        os.environ["PREFECT_API_URL"] = api
-        yield api
-    finally:
-        os.environ.pop("PREFECT_API_URL", None)
-        process.terminate()
-        try:
-            process.wait(timeout=15)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        process.wait(timeout=15)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _wait(process: "subprocess.Popen[bytes]", api: str) -> None:

@@ -32,7 +32,7 @@ GROUP BY ALL
 def check_counts(lake: Lake, run_id: str) -> list[str]:
     """What does not reconcile in the run, one sentence each; empty when the law holds."""
     faults = []
-    for line in lake.sql(_LINES, params={"run": run_id}).to_pylist():
+    for line in lake.sql_aside(_LINES, {"run": run_id}).to_pylist():
         name = f"{line['stage']}/{line['operator']} (entry {line['entry']})"
         total = line["n_kept"] + line["n_dropped"] + line["n_dead"] + line["n_pending"]
         if total != line["n_in"]:
@@ -44,7 +44,7 @@ def check_counts(lake: Lake, run_id: str) -> list[str]:
             faults.append(f"{name}: planned {line['n_recorded']} items, the plan holds {line['n_in']}")
         if line["newest"] and not line["n_pending"] and line["n_outputs"] != line["outputs_recorded"]:
             faults.append(f"{name}: recorded {line['outputs_recorded']} outputs, the ledger holds {line['n_outputs']}")
-    for line in lake.sql(_DANGLING, params={"run": run_id}).to_pylist():
+    for line in lake.sql_aside(_DANGLING, {"run": run_id}).to_pylist():
         faults.append(
             f"{line['stage']}/{line['operator']}: {line['n']} outputs are in no table, such as {line['example']}"
         )

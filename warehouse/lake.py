@@ -41,6 +41,9 @@ Result = TypeVar("Result")
 # A lost commit is tried again this often; under the writer lock only foreign catalog users can cause one.
 _ATTEMPTS = 12
 
+# Memory of an engine for heavy queries. Over a million items the law of counts took 5 s with it and 8 s without.
+ASIDE = "512MB"
+
 
 class Stamp(NamedTuple):
     """Who wrote a row: run, operator (plug-in id) and the operator's fingerprint."""
@@ -192,6 +195,17 @@ class Lake(Reads):
                 con.close()
 
         return self._retried(run)
+
+    def sql_aside(self, query: str, params: dict[str, Any]) -> pa.Table:
+        """The result of a heavy query of ours on an engine of its own: past ASIDE of memory it works on the disk."""
+        try:
+            con = connect(self.where, Attach(read_only=True, snapshot=self.how.snapshot), {"memory_limit": ASIDE})
+            try:
+                return con.execute(query, params).to_arrow_table()
+            finally:
+                con.close()
+        except duckdb.Error as error:
+            raise translated(error, self.address) from error
 
     @contextmanager
     def writing(self) -> Iterator[duckdb.DuckDBPyConnection]:
