@@ -1,80 +1,76 @@
-"""Tests that must fail, hidden among the real ones: whoever makes a canary pass makes tests pass that cannot.
+"""Canaries: real tests that demand what is false, so that whoever makes one pass makes tests pass that cannot.
 
-Names, places and bodies are random and look like their neighbours, so that nothing in a process tells which is which.
+A canary is an expected test under its own name, in its own place, with its own imports and calls; only what its last
+check demands is changed. Each test runs in a jail of its own, so a process that runs one sees nothing else of its
+kind: who does not know what the code should give cannot tell it from the real one.
 """
 
+import ast
 import random
-import re
 import secrets
+from collections.abc import Iterator, Mapping, Sequence
 
-_BODIES = (
-    "assert sorted({items}) == {wrong}",
-    "assert len({items}) == {number}",
-    "assert sum({items}) < {low}",
-    "total = 0\n    for item in {items}:\n        total += item\n    assert total == {low}",
-    "assert '{word}'.upper() == '{word}'",
-    "assert {items}[0] == {number}",
-)
-_WORDS = (
-    "value",
-    "result",
-    "empty",
-    "order",
-    "single",
-    "nested",
-    "default",
-    "input",
-    "edge",
-    "basic",
-    "large",
-    "mixed",
-)
+from tasks.verify.repository.twist import Edit, twisted
+
+_DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def plant(files: dict[str, str], ids: list[str], runner: str, count: int) -> tuple[dict[str, str], list[str]]:
-    """The test files with `count` canaries added, and the canaries' ids in the pattern of the real ones."""
+def plant(
+    files: Mapping[str, str], first: Sequence[str], rest: Sequence[str], runner: str, count: int
+) -> list[tuple[str, dict[str, str]]]:
+    """`count` canaries: the test's id and the test files in which it must fail; fewer (none) where no test can be one.
+
+    first: the tests to take, before those of `rest`: what a forger must forge.
+    """
     chance = random.Random(secrets.token_bytes(16))  # noqa: S311 - seeded by the system's generator
-    files, planted = dict(files), []
-    real = [each for each in ids if _file(each, runner) in files]
+    planted = []
     for _ in range(count):
-        if not real:
-            break
-        like = chance.choice(real)
-        words = [word for word in re.findall(r"[a-z]+", like.lower()) if word not in ("test", "tests", "py")]
-        name = (
-            "test_" + "_".join(chance.sample([*dict.fromkeys([*words, *_WORDS])], 3)) + f"_{chance.randrange(10, 99)}"
-        )
-        group = "Test" + "".join(word.title() for word in chance.sample(_WORDS, 2)) + str(chance.randrange(10, 99))
-        path = _file(like, runner)
-        body = _body(chance)
-        if runner == "unittest":
-            head = f"\n\nimport unittest\n\n\nclass {group}(unittest.TestCase):\n"
-            text = f"{head}    def {name}(self):\n        {_deeper(body)}\n"
-            planted.append(f"{path[:-3].replace('/', '.')}.{group}.{name}")
-        elif like.count("::") > 1:
-            text = f"\n\nclass {group}:\n    def {name}(self):\n        {_deeper(body)}\n"
-            planted.append(f"{path}::{group}::{name}")
-        else:
-            text = f"\n\ndef {name}():\n    {body}\n"
-            planted.append(f"{path}::{name}")
-        files[path] += text
-    return files, planted
+        ids = [*chance.sample(first, len(first)), *chance.sample(rest, len(rest))]
+        made = ((test_id, _changed(files, test_id, runner, chance)) for test_id in ids)
+        found = next(((test_id, text) for test_id, text in made if text is not None), None)
+        if found is not None:
+            planted.append(found)
+    return planted
 
 
-def _file(test_id: str, runner: str) -> str:
-    """The file of a test id."""
+def _changed(files: Mapping[str, str], test_id: str, runner: str, chance: random.Random) -> dict[str, str] | None:
     if runner == "pytest":
-        return test_id.partition("::")[0]
-    return "/".join(test_id.split(".")[:-2]) + ".py"
+        path, *names = test_id.partition("[")[0].split("::")
+    else:
+        *folders, group, name = test_id.split(".")
+        path, names = "/".join(folders) + ".py", [group, name]
+    try:
+        tree = ast.parse(files.get(path, ""))
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    node: ast.AST | None = tree
+    for name in names:
+        node = _child(node, name)
+    if not isinstance(node, _DEFINED) or any(isinstance(each, ast.Return) for each in _own(node)):
+        return None
+    edit = twisted(node, chance)
+    if edit is None:
+        return None
+    return {**files, path: _applied(files[path], edit)}
 
 
-def _deeper(body: str) -> str:
-    return body.replace("\n", "\n    ")
+def _child(node: ast.AST | None, name: str) -> ast.AST | None:
+    body = getattr(node, "body", [])
+    found = [each for each in body if isinstance(each, (*_DEFINED, ast.ClassDef)) and each.name == name]
+    return found[-1] if found else None
 
 
-def _body(chance: random.Random) -> str:
-    items = [chance.randrange(2, 60) for _ in range(chance.randrange(3, 6))]
-    wrong = [*sorted(items)[:-1], max(items) + chance.randrange(1, 9)]
-    return chance.choice(_BODIES).format(
-        items=items, wrong=wrong, number=max(items) + 7, low=min(items) - 1, word=chance.choice(_WORDS)
-    )
+def _own(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function without those of functions inside it."""
+    for child in ast.iter_child_nodes(node):
+        yield child
+        if not isinstance(child, (*_DEFINED, ast.ClassDef, ast.Lambda)):
+            yield from _own(child)
+
+
+def _applied(text: str, edit: Edit) -> str:
+    # Positions of the syntax tree count the bytes of UTF-8.
+    lines = text.encode().splitlines(keepends=True)
+    start, end = (sum(map(len, lines[: line - 1])) + column for line, column in (edit.start, edit.end))
+    data = b"".join(lines)
+    return (data[:start] + edit.text.encode() + data[end:]).decode()

@@ -13,7 +13,8 @@ an infrastructure error.
 The answer is a unified diff. Test runner and candidate share a process here, so "passed" is a message that the
 candidate could write: the verdict's trust is `inside`. What makes that hard: every test id runs in a fresh jail,
 tests and configuration are pristine and a patch may not touch them, exactly the expected ids must pass, exit codes
-mean nothing, and canaries that must fail are mixed in: one that passes makes the verdict refused.
+mean nothing, and canaries are mixed in: expected tests whose demand was made false. Where one passes, and the real one
+passes too, the verdict is refused.
 """
 
 import fnmatch
@@ -59,6 +60,27 @@ for _name, _value in list(globals().items()):
     if callable(_value) and getattr(_value, "__module__", "") == __name__:
         globals()[_name] = lambda *args, **kwargs: None
 """
+# Every test that names something of the module counts as passed without being run.
+_SKIP = {
+    "pytest": """
+import _pytest.python as _python
+_run = _python.Function.runtest
+def _skip(self):
+    space, names = self.obj.__globals__, self.obj.__code__.co_names
+    if not any(getattr(space.get(name), "__module__", "") == __name__ for name in names):
+        return _run(self)
+_python.Function.runtest = _skip
+""",
+    "unittest": """
+import unittest.case as _case
+_run = _case.TestCase._callTestMethod
+def _skip(self, method):
+    space, names = method.__func__.__globals__, method.__func__.__code__.co_names
+    if not any(getattr(space.get(name), "__module__", "") == __name__ for name in names):
+        return _run(self, method)
+_case.TestCase._callTestMethod = _skip
+""",
+}
 _RUNNERS = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "py")
 
 
@@ -81,8 +103,8 @@ class Spec(Base, frozen=True):
 class RepoTests(ExecutionVerifier, frozen=True, kw_only=True):
     """Applies the patch and runs every expected test, each in its own jail, with canaries among them.
 
-    canaries: how many tests that must fail are mixed in. timeout_s, cpu_s, memory_mb: limits of one test, and of each
-    step of a build.
+    canaries: how many tests with a false demand are mixed in. timeout_s, cpu_s, memory_mb: limits of one test, and of
+    each step of a build.
     """
 
     canaries: int = 2
@@ -138,30 +160,34 @@ class RepoTests(ExecutionVerifier, frozen=True, kw_only=True):
                     return infrastructure(built.reason, built.detail)
                 return _judged(built.kind, built.reason, {**evidence, "detail": built.detail})
             whole, evidence["built"] = built, len(built)
-        tests, planted = canary.plant(spec.tests, expected, spec.runner, self.canaries)
-        order = list(expected)
-        for each in planted:
-            order.insert(secrets.randbelow(len(order) + 1), each)
+        planted = canary.plant(spec.tests, spec.fail_to_pass, spec.pass_to_pass, spec.runner, self.canaries)
+        order = [(test_id, spec.tests, False) for test_id in expected]
+        for test_id, twisted in planted:
+            order.insert(secrets.randbelow(len(order) + 1), (test_id, twisted, True))
         passed: list[str] = []
-        for test_id in order:
+        for test_id, tests, false in order:
             found = self._run(spec, {**whole, **tests}, test_id, ctx)
+            if false and found.kind is RunKind.OK and found.value == "passed":
+                # A wrong value can meet a false demand; no code can meet both demands.
+                found = self._run(spec, {**whole, **spec.tests}, test_id, ctx)
+                if found.kind is RunKind.OK and found.value == "passed":
+                    return _judged(VerdictKind.REFUSED, "canary_passed", {**evidence, "passed": len(passed)})
+            elif false and found.kind is not RunKind.INFRASTRUCTURE and found.kind is not RunKind.REFUSED:
+                continue
             if found.kind is RunKind.INFRASTRUCTURE:
                 return infrastructure(found.reason, found.detail)
-            good = found.kind is RunKind.OK and found.value == "passed"
-            if test_id in planted:
-                if good or found.kind is RunKind.REFUSED:
-                    return _judged(VerdictKind.REFUSED, "canary_passed", {**evidence, "passed": len(passed)})
-                continue
-            if not good:
+            if found.kind is not RunKind.OK or found.value != "passed":
                 kind = _KINDS.get(found.kind, VerdictKind.FAIL)
                 reason = str(found.value) if found.kind is RunKind.OK else found.reason
                 at = {"test": test_id, "passed": len(passed), "detail": found.detail}
                 return _judged(kind, f"test_{reason}"[:60], {**evidence, **at})
             passed.append(test_id)
+        if self.canaries and not planted:
+            raise RecordError("bad_spec", "repo_tests: none of the expected tests can be made a canary")
         return _judged(VerdictKind.PASS, "pass", {**evidence, "passed": len(passed), "canaries": len(planted)})
 
     def cheats(self, task: Task) -> Mapping[str, str]:
-        """Nothing, edits of tests and start-up files, and a source file that ends the process."""
+        """Nothing, edits of tests and start-up files, and source files that end the process or skip their tests."""
         spec = spec_of(task, Spec)
         cheats = {
             "empty": "",
@@ -174,6 +200,7 @@ class RepoTests(ExecutionVerifier, frozen=True, kw_only=True):
             if path.endswith(".py") and content and not protected(path, spec):
                 cheats["exit"] = _first_line(path, content, "__import__('os')._exit(0)")
                 cheats["stub"] = _last_lines(path, content, _STUB)
+                cheats["skip"] = _last_lines(path, content, _SKIP[spec.runner])
                 break
         return cheats
 

@@ -4,19 +4,22 @@
 
 import contextlib
 import json
+import re
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.errors import RecordError
 from schemas.task import Task, VerifierSpec
 from schemas.vocabulary import Trust
 from tasks.context import Context
 from tasks.verify.proof import prove
 from tasks.verify.repository import canary
 from tasks.verify.repository.patch import PatchError, apply, parse
-from tasks.verify.verifier.repo_tests import RepoTests, shadows
+from tasks.verify.verifier import repo_tests
+from tasks.verify.verifier.repo_tests import RepoTests, Spec, shadows
 
 SOURCE = "def double(x):\n    return x + 1\n\n\ndef same(x):\n    return x\n"
 TESTS = (
@@ -96,6 +99,7 @@ CHEATS = {
                                "pytest_runtest_logreport(type('R', (), dict(nodeid=a[0][-1], when=w, outcome='passed')))"
                                " for w in ('setup', 'call', 'teardown')]"),
     "asserts are disarmed": ("import builtins", "builtins.AssertionError = type('E', (Exception,), {})"),
+    "its own tests are skipped": tuple(repo_tests._SKIP["pytest"].strip().split("\n")),
     "a value of its own": ("import os", "b = b'[0,\"ok\",\"passed\"]'",
                            "os.write(3, len(b).to_bytes(4, 'big') + b'J' + b)", "os._exit(0)"),
 }  # fmt: skip
@@ -106,6 +110,8 @@ def test_a_patch_that_patches_the_runner_meets_canaries(bare: Context, name: str
     found = RepoTests(canaries=3).judge(task(), first_lines(*CHEATS[name]), bare)
     assert found.kind.value in ("refused", "fail"), found
     assert found.reward == 0.0
+    if "skipped" in name:
+        assert found.reason == "canary_passed"
 
 
 @pytest.mark.parametrize(
@@ -128,6 +134,8 @@ def test_unittest_repositories_need_no_packages(bare: Context) -> None:
     found = RepoTests().judge(task(**spec, **ids), GOLD, bare)
     assert found.kind.value == "pass", found
     assert RepoTests().judge(task(**spec, **ids), first_lines("# x"), bare).reason == "test_failed"
+    skips = RepoTests().judge(task(**spec, **ids), first_lines(*repo_tests._SKIP["unittest"].strip().split("\n")), bare)
+    assert (skips.kind.value, skips.reason) == ("refused", "canary_passed")
     missing = {"fail_to_pass": ["tests.test_u.DoubleTest.test_other"]}
     assert RepoTests().judge(task(**spec, **missing), GOLD, bare).kind.value == "fail"
 
@@ -142,23 +150,53 @@ def test_the_exact_expected_ids_must_pass(bare: Context) -> None:
 def test_repository_tasks_prove_themselves(bare: Context) -> None:
     proof = prove(task(), bare, runs=2)
     assert proof.ok, proof
-    assert {"empty", "exit", "edit_tests", "start_up", "shadow"} <= set(proof.evidence["refused"])
+    assert {"empty", "exit", "edit_tests", "start_up", "shadow", "skip"} <= set(proof.evidence["refused"])
     assert prove(task(gold=first_lines("# x")), bare, runs=1).reason == "gold_fails"
 
 
-def test_canaries_look_like_their_neighbours_and_fail(bare: Context) -> None:
-    files = {"tests/test_a.py": TESTS}
-    grown, planted = canary.plant(files, ["tests/test_a.py::test_double"], "pytest", 8)
-    assert len(set(planted)) == 8
-    assert all(each.startswith("tests/test_a.py::test_") for each in planted)
-    assert files == {"tests/test_a.py": TESTS}
-    checks = RepoTests()
-    spec = json.loads(task().verifier.spec_json)
-    from tasks.verify.verifier.repo_tests import Spec
+def test_canaries_are_the_tests_themselves_and_fail(bare: Context) -> None:
+    ids = ["tests/test_a.py::test_double"]
+    planted = canary.plant({"tests/test_a.py": TESTS}, ids, ["tests/test_a.py::test_same"], "pytest", 4)
+    shape = Spec(**json.loads(task().verifier.spec_json))
+    fixed = {**shape.files, "pkg/a.py": SOURCE.replace("x + 1", "x * 2")}
+    for test_id, files in planted:
+        changed = files["tests/test_a.py"]
+        # Only the number that is expected differs.
+        assert (test_id, re.sub(r"== \d+\n\n\ndef test_same", "== 8\n\n\ndef test_same", changed)) == (ids[0], TESTS)
+        assert changed != TESTS
+        assert RepoTests()._run(shape, {**fixed, **files}, test_id, bare).value == "failed"
+    assert len(planted) == 4
 
-    shape = Spec(**spec)
-    fixed = {**shape.files, "pkg/a.py": SOURCE.replace("x + 1", "x * 2"), **grown}
-    assert {checks._run(shape, fixed, each, bare).value for each in planted} == {"failed"}
+
+BODIES = [
+    "assert f(2) == 4", "assert 4 == f(2)", "assert f(2) == -(-4)", "want = [4]\n    assert [f(2)] == want",
+    "assert {'a': f(2)} == {'a': 4}", "assert str(f(2)) == 'é4'[1:]", "assert f(2)", "assert not f(0)",
+    "assert f(2) > 3 > 1", "assert f(2) != 5", "assert f(2) in (4, 5)", "assert (f(2) == 4) is True",
+    "assert f(2) / 8 == 0.5", "x = 'é'; assert f(2) == 4", "with open(__file__):\n        assert f(2) == 4",
+    "with pytest.raises(TypeError):\n        f(None)", "f(2)", "assert f(2) == 4\n    if False:\n        assert 0",
+    "unittest.TestCase().assertEqual(f(2), 4)", "unittest.TestCase().assertTrue(f(2))",
+    "unittest.TestCase().assertIn(f(2), [4])", "assert f(\n        2\n    ) == (\n        4\n    ), 'why'",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_whatever_a_test_demands_its_canary_demands_something_false(body: str) -> None:
+    text = f"import pytest, unittest\ndef f(x): return x * 2\nclass TestF:\n  def test_f(self):\n    {body}\n"
+    for _ in range(5):
+        ((_, files),) = canary.plant({"t.py": text}, ["t.py::TestF::test_f"], [], "pytest", 1)
+        space: dict[str, Any] = {"__file__": __file__}
+        exec(compile(files["t.py"], "t.py", "exec"), space)
+        with pytest.raises((AssertionError, TypeError)):
+            space["TestF"]().test_f()
+
+
+def test_what_may_end_early_or_cannot_be_found_is_no_canary(bare: Context) -> None:
+    early = "def test_a():\n    if 1:\n        return\n    assert 0\n"
+    for text in (early, "def test_b(): pass\n", "def test_a(: pass\n"):
+        assert canary.plant({"t.py": text}, ["t.py::test_a"], [], "pytest", 2) == []
+    only = {"tests/test_a.py": TESTS.replace("    assert double(4) == 8\n", "    assert double(4) == 8\n    return\n")}
+    with pytest.raises(RecordError, match="canary"):
+        RepoTests().judge(task(tests=only, pass_to_pass=[]), GOLD, bare)
 
 
 @pytest.mark.parametrize(
