@@ -6,6 +6,7 @@ Prefect's task runner, keeps the working set, reports progress and closes the ru
 
 import json
 import os
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -40,6 +41,8 @@ from warehouse.counts import check_counts
 from warehouse.lake import Lake, Stamp
 
 BatchTask = Task[[BatchRef], BatchSummary]
+
+_CLUSTER = re.compile(r"local|auto|ray://[A-Za-z0-9.\[\]:-]+:[0-9]+")
 
 
 class Observer(Protocol):
@@ -112,13 +115,15 @@ def batch_runner() -> TaskRunner[Any]:
     """Where a flow's batches run: threads of this process, or the Ray cluster that GRISTMILL_RAY names.
 
     GRISTMILL_RAY: "local" starts one on this machine, "auto" takes the one that runs here, "ray://HOST:10001" another.
-    MissingExtra: Ray is not installed.
+    MissingExtra: Ray is not installed. UserError: the variable names no cluster.
     """
     cluster = os.environ.get("GRISTMILL_RAY", "")
     if not cluster:
         # Prefect's own default starts every batch of an entry at once: memory followed. So many keep cores and
         # endpoints busy, since a batch of calls has up to 256 of them in flight.
         return ThreadPoolTaskRunner(max_workers=max(4, 2 * (os.cpu_count() or 1)))
+    if not _CLUSTER.fullmatch(cluster):
+        raise UserError(f"GRISTMILL_RAY={cluster!r} names no cluster.", 'Known: "local", "auto", "ray://HOST:PORT".')
     # Ray reports its use to its makers unless told not to.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
