@@ -22,7 +22,7 @@ from prefect.futures import PrefectFuture, as_completed
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.dataset import PARTS
-from schemas.errors import FaultError, MissingExtra
+from schemas.errors import FaultError, MissingExtra, UserError
 from schemas.ids import canonical_json, content_id, scope_hash
 from schemas.recipe import Recipe
 from schemas.rows import RunEvent
