@@ -56,6 +56,7 @@ class ModelJudge(Verifier, frozen=True, kw_only=True):
     max_tokens: int = 256
     temperature: float = 0.0
 
+    version: ClassVar[int] = 2
     inert: ClassVar[frozenset[str]] = frozenset({"teacher"})
     seeded: ClassVar[bool] = True
     prompts: ClassVar[tuple[str, ...]] = ()

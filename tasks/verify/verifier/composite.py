@@ -8,7 +8,7 @@ A task's specification (JSON):
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from schemas.errors import RecordError
 from schemas.rows import Request
@@ -39,6 +39,8 @@ class Composite(Verifier, frozen=True, kw_only=True):
     least trusted part.
     repeats: how often the whole is judged anew; judgements that differ make the verdict `disputed`, no reward.
     """
+
+    version: ClassVar[int] = 2
 
     repeats: int = 1
 

@@ -24,7 +24,7 @@ from collections.abc import Container, Mapping
 from functools import lru_cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from schemas.errors import RecordError
 from schemas.ids import digest
@@ -106,6 +106,8 @@ class RepoTests(ExecutionVerifier, frozen=True, kw_only=True):
     canaries: how many tests with a false demand are mixed in. timeout_s, cpu_s, memory_mb: limits of one test, and of
     each step of a build.
     """
+
+    version: ClassVar[int] = 2
 
     canaries: int = 2
     timeout_s: float = 60.0

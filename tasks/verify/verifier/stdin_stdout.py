@@ -16,7 +16,7 @@ infrastructure error, never a reward.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from schemas.errors import RecordError, Unavailable, UserError
 from schemas.ids import digest
@@ -70,6 +70,8 @@ class StdinStdout(ExecutionVerifier, frozen=True, kw_only=True):
 
     timeout_s, cpu_s, memory_mb: limits where the task names none.
     """
+
+    version: ClassVar[int] = 2
 
     timeout_s: float = 10.0
     cpu_s: float = 5.0

@@ -44,7 +44,7 @@ class TernaryLabels(ProcessJudge, frozen=True, kw_only=True):
 
     session: Session | Literal["off"] = "script"
     before: int = 6
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     prompts: ClassVar[tuple[str, ...]] = ("ternary_labels",)
 
     def judge(self, task: Task, completion: str, ctx: "Context") -> Judgement:
