@@ -45,7 +45,7 @@ class DataRisk(Selector, frozen=True, kw_only=True):
         found = list(
             {
                 (number, one.kind, one.hashed): (number, one)
-                for number, text in _texts(with_pages(trajectory, ctx.lake))
+                for number, text in dict.fromkeys((*_texts(trajectory), *_texts(with_pages(trajectory, ctx.lake))))
                 for one in find(text, kinds)
             }.values()
         )

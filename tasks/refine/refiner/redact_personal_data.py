@@ -17,8 +17,9 @@ import msgspec
 from schemas.errors import RecordError
 from schemas.trajectory import Trajectory
 from tasks.curate.risk import PLACEHOLDER, Finding, Kind, find, redacted
+from tasks.media import is_page
 from tasks.operator import Item, Plan, WorkingSet, select_ids
-from tasks.pages import with_pages, without_pages
+from tasks.pages import parts_of, with_pages, without_pages
 from tasks.refine.base import GivenUp, Refined, Refiner
 from tasks.texts import changed
 
@@ -62,12 +63,17 @@ class RedactPersonalData(Refiner, frozen=True, kw_only=True):
         except RecordError as error:
             return GivenUp(error.reason)
         changed(whole, search.look, search.look)
+        # The addresses of stored pages do not stand beside their texts.
+        addresses = [[part.uri for part in parts_of(step) if part.uri and is_page(part)] for step in trajectory.steps]
+        risky = [any(search.look(uri) and search.found(uri) for uri in uris) for uris in addresses]
         if not search.any:
             return GivenUp("nothing_found")
         made = changed(whole, search.replace)
-        if made == whole:
+        if made == whole and not any(risky):
             return GivenUp("nothing_found")
-        touched = [at for at, (old, new) in enumerate(zip(whole.steps, made.steps, strict=True)) if old != new]
+        touched = [
+            at for at, (old, new) in enumerate(zip(whole.steps, made.steps, strict=True)) if risky[at] or old != new
+        ]
         steps = list(trajectory.steps)
         for at in touched:
             steps[at] = made.steps[at]
@@ -102,6 +108,10 @@ class _Search:
                 if len(value) >= _TELLING:
                     self._values.setdefault(value, one)
         return text
+
+    def found(self, text: str) -> bool:
+        """Whether a text that was looked at holds something."""
+        return bool(self._found[text])
 
     def replace(self, text: str) -> str:
         """The text with placeholders."""

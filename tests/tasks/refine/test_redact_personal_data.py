@@ -243,6 +243,20 @@ def test_web_pages_are_redacted_where_they_lie(
     assert text_of(with_pages(new, lake).steps[1].content) == "<p>Write to <email_1>!</p>" * 20
 
 
+def test_the_address_of_a_stored_page_is_looked_at(
+    store: Callable[..., None], run_entry: Callable[..., Any], lake: Lake
+) -> None:
+    page = Part(text="<p>fine</p>", media_type="text/html", uri=f"https://x.org/?token={TOKEN}")
+    old = without_pages(Trajectory(id="old", steps=(Step(source=Source.ENVIRONMENT, content=(page,)),)), lake)
+    store(trajectories=[old])
+    inputs = WorkingSet(trajectories=("old",))
+    assert run_entry(Stage.CURATE, {"use": "data_risk"}, inputs).report.reasons == {"secret": 1}
+    ran = run_entry(Stage.REFINE, ENTRY, inputs)
+    [new] = ran.ctx.lake.trajectories(ran.after.trajectories)
+    assert TOKEN not in str(new)
+    assert text_of(with_pages(new, lake).steps[0].content) == "<p>fine</p>"
+
+
 parts = st.sampled_from(
     [ANN, BOB, TOKEN, CARD, KEY, "https://u:secret99@h.org", "+49 30 1234 5678", "<email_1>", "a", " ", "\n"]
 )
