@@ -11,8 +11,9 @@ from schemas.task import Task
 if TYPE_CHECKING:
     from tasks.context import Context
 
-# What a value of a wrong shape ends in. Trouble of the machine (OSError, MemoryError) is not among it.
-_SLIPS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, AssertionError)
+# What a value of a wrong shape ends in. Trouble of the machine (OSError, MemoryError) is not among it, nor a broken
+# assertion of ours.
+_SLIPS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
 _log = logging.getLogger("gristmill.verify")
 
 
