@@ -57,10 +57,6 @@ class Harness(Operator, frozen=True, kw_only=True):
     kinds: tuple[str, ...] = ()
     max_tokens: int | dict[str, int] = 512
 
-    def __post_init__(self) -> None:
-        if self.samples < 1:
-            raise ValueError(f"samples must be at least 1, not {self.samples}")
-
     async def rollout(self, episode: Episode, ctx: "Context") -> str:
         """Leads the episode to its end and returns how it ended (a reason code, "ok" as a rule)."""
         raise NotImplementedError(f"{type(self).__name__} must define rollout()")

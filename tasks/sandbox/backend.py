@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from schemas.errors import FaultError, Unavailable
-from tasks.sandbox import bwrap, container, leases, probe
+from tasks.sandbox import bwrap, leases, probe
 from tasks.sandbox.bounds import cgroup
 from tasks.sandbox.container import Container
 from tasks.sandbox.engine import Bubblewrap, Engine, Open
@@ -68,7 +68,7 @@ class Backend:
             every = [Slot(number, uids[number] if uids else None, groups[number]) for number in range(count)]
             mode = "watchdog" if groups[0] is None else "cgroup"
             box = cls(every, engine, mode, lease, warm)
-            box.prove(probe.PROBE)
+            box.prove(probe.JAIL)
         except BaseException:
             lease.release()
             raise
@@ -80,7 +80,7 @@ class Backend:
         lease = leases.hold_containers(state_dir(), engine.path, engine.prefix)
         try:
             box = cls([Slot(number) for number in range(slots + warm)], engine, engine.mode, lease, warm)
-            box.prove(container.PROBE)
+            box.prove(probe.CONTAINER)
         except BaseException:
             lease.release()
             raise

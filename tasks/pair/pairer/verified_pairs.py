@@ -32,10 +32,6 @@ class VerifiedPairs(Pairer, frozen=True, kw_only=True):
     per_task: int = 4
     follow: bool = False
 
-    def __post_init__(self) -> None:
-        if self.per_task < 1:
-            raise ValueError(f"per_task must be at least 1, not {self.per_task}")
-
     def pair_group(
         self, task_id: str, members: Sequence[Member], fingerprint: str
     ) -> tuple[list[Pair], dict[str, Unpaired]]:

@@ -41,7 +41,6 @@ class Code(Harness, frozen=True, kw_only=True):
     output_chars: int = 800
 
     def __post_init__(self) -> None:
-        Harness.__post_init__(self)
         if self.max_turns < 2:
             raise ValueError(f"max_turns must be at least 2 (a program, and a turn after it), not {self.max_turns}")
 

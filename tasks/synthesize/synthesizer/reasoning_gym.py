@@ -80,8 +80,6 @@ class ReasoningGym(Synthesizer, frozen=True, kw_only=True):
     inert: ClassVar[frozenset[str]] = frozenset({"count"})
 
     def __post_init__(self) -> None:
-        if self.count < 1:
-            raise ValueError(f"count must be at least 1, not {self.count}")
         if self.dataset in REFUSED:
             raise ValueError(f"data set '{self.dataset}' is refused: {REFUSED[self.dataset]}")
 

@@ -44,10 +44,6 @@ class Composite(Verifier, frozen=True, kw_only=True):
 
     repeats: int = 1
 
-    def __post_init__(self) -> None:
-        if self.repeats < 1:
-            raise ValueError("repeats must be at least 1")
-
     def fingerprint(self, ctx: "Context") -> str:
         """The operator's fingerprint with the recipe's teacher, whom a part may ask."""
         return fingerprint_of(self, ctx)
