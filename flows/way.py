@@ -34,7 +34,7 @@ from tasks.curate.explore import source_losses
 from tasks.emit.base import Exporter
 from tasks.operator import WorkingSet
 from tasks.recipe import entries, operator_of
-from tasks.stage import EntryReport, finish_part, plan_entry, record_plan, whole_report
+from tasks.stage import EntryReport, finish_entry, finish_part, plan_entry, record_plan
 from tasks.train.base import Trainer
 from warehouse.checkpoint import checkpoint
 from warehouse.counts import check_counts
@@ -162,7 +162,7 @@ class Way:
     def _entry(self, stage: Stage, entry: int, batch_task: BatchTask, inputs: WorkingSet) -> WorkingSet:
         started = time.monotonic()
         name = operator_of(self.ctx.recipe, stage, entry).plugin_id()
-        working, parts = inputs, []
+        ended = []
         for planned in plan_entry(self.ctx, stage, entry, inputs):
             begun = time.monotonic()
             _observer.entry(stage, name, len(planned.batches), len(planned.plan.items), planned.plan.share)
@@ -171,9 +171,8 @@ class Way:
             for future in as_completed(futures):
                 summaries.append(future.result())
                 _observer.batch(summaries[-1])
-            working, part = finish_part(self.ctx, planned, working, summaries, time.monotonic() - begun)
-            parts.append(part)
-        report = whole_report(parts, time.monotonic() - started)
+            ended.append(finish_part(self.ctx, planned, inputs, summaries, time.monotonic() - begun))
+        working, report = finish_entry(inputs, ended, time.monotonic() - started)
         _observer.done(report)
         self.reports.append(report)
         if isinstance(planned.operator, Exporter):

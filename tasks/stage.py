@@ -1,9 +1,9 @@
 """Runs one recipe entry: plan, batches, counts. The same for every operator of every stage.
 
 The way of one entry: `plan_entry` asks the operator which items it will decide about, part by part, and cuts
-them into batches (`tasks.batch` runs them); `finish_part` reads the decisions of a part back, checks the law of
-counts and gives the working set that follows; `whole_report` adds the parts up. Nothing is concluded from
-Prefect: the ledger alone says what is done.
+them into batches (`tasks.batch` runs them); `finish_part` reads the decisions of a part back and checks the law of
+counts; `finish_entry` adds the parts up and gives the working set that follows. Nothing is concluded from Prefect:
+the ledger alone says what is done.
 """
 
 from collections import Counter
@@ -57,6 +57,15 @@ class EntryReport(Base, frozen=True, kw_only=True):
     reasons: dict[str, int]
     faults: tuple[str, ...]
     seconds: float
+
+
+class Part(NamedTuple):
+    """A part of an entry that ended: its counts, what its kept items became, and the set after it (None: it adds)."""
+
+    stage: Stage
+    report: EntryReport
+    outputs: list[str]
+    after: WorkingSet | None
 
 
 def plan_entry(ctx: Context, stage: Stage, entry: int, inputs: WorkingSet) -> Iterator[EntryPlan]:
@@ -135,8 +144,8 @@ def _chunks(operator: Operator, items: Sequence[Item]) -> list[Sequence[Item]]:
 
 def finish_part(
     ctx: Context, planned: EntryPlan, inputs: WorkingSet, summaries: Sequence[BatchSummary], seconds: float
-) -> tuple[WorkingSet, EntryReport]:
-    """Reads the decisions back, records the part in `runs`, checks the law of counts, gives the next working set.
+) -> Part:
+    """Reads the decisions back, records the part in `runs`, checks the law of counts.
 
     What stays open is counted in the ledger and, apart from that, by the batches; a difference is a fault.
     """
@@ -189,11 +198,18 @@ def finish_part(
         summary_json=canonical_json({"reasons": report.reasons, "faults": report.faults}),
     )
     ctx.lake.append(Stamp(ctx.run_id, operator.plugin_id(), planned.fingerprint), {"runs": [event]})
-    return _next(planned, inputs, rulings, outputs), report
+    after = None if operator.effect == "add" else _next(planned, inputs, rulings)
+    return Part(planned.stage, report, outputs, after)
 
 
-def whole_report(parts: Sequence[EntryReport], seconds: float) -> EntryReport:
-    """The parts of one entry added up."""
+def finish_entry(inputs: WorkingSet, ended: Sequence[Part], seconds: float) -> tuple[WorkingSet, EntryReport]:
+    """The working set after an entry, and its parts' counts added up. Only entries that add have several parts."""
+    last = ended[-1]
+    after = last.after if last.after is not None else _grown(last.stage, inputs, ended)
+    return after, _whole([part.report for part in ended], seconds)
+
+
+def _whole(parts: Sequence[EntryReport], seconds: float) -> EntryReport:
     first = parts[0]
     if len(parts) == 1:
         return msgspec.structs.replace(first, seconds=seconds)
@@ -222,20 +238,24 @@ def _outputs(items: Sequence[Item], rulings: dict[str, dict[str, Any]]) -> list[
     return list(dict.fromkeys(out for item in items if item.id in rulings for out in rulings[item.id]["outputs"]))
 
 
-def _next(planned: EntryPlan, inputs: WorkingSet, rulings: dict[str, dict[str, Any]], outputs: list[str]) -> WorkingSet:
-    """The working set after this entry, by the operator's effect."""
+def _grown(stage: Stage, inputs: WorkingSet, ended: Sequence[Part]) -> WorkingSet:
+    """The working set with what an entry that adds has made; built once, since it may hold millions of ids."""
+    place = {Stage.SYNTHESIZE: "tasks", Stage.ROLLOUT: "trajectories", Stage.NORMALIZE: "trajectories"}
+    name = {**place, Stage.PAIR: "pairs"}.get(stage)
+    if name is None:
+        return inputs
+    known = dict.fromkeys(getattr(inputs, name))
+    for part in ended:
+        known.update(dict.fromkeys(part.outputs))
+    return msgspec.structs.replace(inputs, **{name: tuple(known)})
+
+
+def _next(planned: EntryPlan, inputs: WorkingSet, rulings: dict[str, dict[str, Any]]) -> WorkingSet:
+    """The working set after an entry that changes what is there, by the operator's effect."""
     operator, stage = planned.operator, planned.stage
     replace = msgspec.structs.replace
     if operator.effect == "annotate":
         return replace(inputs, kept=inputs.trajectories) if stage is Stage.CURATE else inputs
-    if operator.effect == "add":
-        if stage is Stage.SYNTHESIZE:
-            return replace(inputs, tasks=tuple(dict.fromkeys([*inputs.tasks, *outputs])))
-        if stage in (Stage.ROLLOUT, Stage.NORMALIZE):
-            return replace(inputs, trajectories=tuple(dict.fromkeys([*inputs.trajectories, *outputs])))
-        if stage is Stage.PAIR:
-            return replace(inputs, pairs=tuple(dict.fromkeys([*inputs.pairs, *outputs])))
-        return inputs
     became = {item.ref: tuple(rulings[item.id]["outputs"]) if item.id in rulings else () for item in planned.plan.items}
     # A filter may look at all trajectories (decontamination), but never brings back what an earlier one dropped.
     source = select_ids("kept" if operator.effect == "filter" else operator.reads, inputs)

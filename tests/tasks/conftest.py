@@ -25,7 +25,7 @@ from tasks.batch import forget, register, run_batch
 from tasks.context import Context
 from tasks.emit.offline import offline
 from tasks.operator import WorkingSet
-from tasks.stage import EntryReport, finish_part, plan_entry, whole_report
+from tasks.stage import EntryReport, finish_entry, finish_part, plan_entry
 from tests.peers import scripted_server
 from warehouse.lake import Lake, Stamp
 
@@ -171,12 +171,12 @@ def run_entry(lake: Lake, tmp_path: Path) -> Iterator[Callable[..., Ran]]:
         ctx = Context(recipe, lake, uuid.uuid4().hex, tmp_path, tmp_path / "out", limit=limit)
         contexts.append(ctx)
         register(ctx)
-        after, parts = inputs, []
+        ended = []
         for planned in plan_entry(ctx, stage, 0, inputs):
             summaries = [run_batch(ref) for ref in planned.batches]
-            after, part = finish_part(ctx, planned, after, summaries, 0.0)
-            parts.append(part)
-        return Ran(whole_report(parts, 0.0), after, ctx)
+            ended.append(finish_part(ctx, planned, inputs, summaries, 0.0))
+        after, report = finish_entry(inputs, ended, 0.0)
+        return Ran(report, after, ctx)
 
     yield run
     for ctx in contexts:

@@ -22,7 +22,7 @@ from tasks.batch import forget, register, run_batch
 from tasks.context import Context
 from tasks.operator import Operator, WorkingSet
 from tasks.registry import plugin_class, plugin_ids
-from tasks.stage import finish_part, plan_entry
+from tasks.stage import finish_entry, finish_part, plan_entry
 from warehouse.lake import Lake, Stamp
 
 # Options that make a selector cut into a dozen short trajectories; those without an entry run with their defaults.
@@ -99,7 +99,7 @@ def decide(lake, entry, refs):
         (planned,) = plan_entry(ctx, Stage.CURATE, 0, WorkingSet(trajectories=tuple(refs)))
         summaries = [run_batch(ref) for ref in planned.batches]
         inputs = WorkingSet(trajectories=tuple(refs))
-        after, report = finish_part(ctx, planned, inputs, summaries, 0.0)
+        after, report = finish_entry(inputs, [finish_part(ctx, planned, inputs, summaries, 0.0)], 0.0)
     finally:
         forget(ctx)
     assert report.n_in == report.n_kept + report.n_dropped == len(refs)
