@@ -157,11 +157,17 @@ class Importer(Operator, frozen=True, kw_only=True):
 
     def run(self, items: Sequence[Item], ctx: "Context") -> Result:
         """Reads the records of a batch: plain ones in bulk where that pays, all others one by one."""
-        if not self._in_bulk(items, ctx):
-            return self.run_reference(items, ctx)
-        from tasks.normalize.columnar.result import read_batch
+        before = _as_planned(items, ctx)
+        if self._in_bulk(items, ctx):
+            from tasks.normalize.columnar.result import read_batch
 
-        return read_batch(self, items, ctx)
+            result = read_batch(self, items, ctx)
+        else:
+            result = self.run_reference(items, ctx)
+        if before <= _as_planned(items, ctx):
+            return result
+        # A file changed under the reading. Now that its stamp says so, each record is known by its own hash.
+        return self.run_reference(items, ctx)
 
     def _in_bulk(self, items: Sequence[Item], ctx: "Context") -> bool:
         """Whether a batch may hold plain records, enough to be worth the kernels."""
@@ -271,6 +277,12 @@ class Importer(Operator, frozen=True, kw_only=True):
                 replaced_text=own.replaced_text + record.replaced,
             ),
         )
+
+
+def _as_planned(items: Sequence[Item], ctx: "Context") -> set[str]:
+    """The files of a batch that are still the ones that were planned."""
+    files = {item.params["file"]: item.params["stamp"] for item in items}
+    return {file for file, stamp in files.items() if (path := ctx.path(file)).is_file() and stamp_of(path) == stamp}
 
 
 def _linked(readings: Sequence[Reading], made: list[Trajectory]) -> list[Trajectory]:

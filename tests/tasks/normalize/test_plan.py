@@ -11,6 +11,8 @@ import pytest
 from schemas.errors import UserError
 from schemas.vocabulary import Stage
 from tasks.normalize import base
+from tasks.normalize.importer.openai_chat import OpenaiChat
+from tasks.normalize.source.spans import CHUNK
 from warehouse.counts import check_counts
 
 CHAT = {"use": "openai_chat", "dataset": "unit"}
@@ -137,3 +139,28 @@ def test_a_preview_ends_in_the_part_where_its_limit_lies(
     monkeypatch.setattr(base, "PAGE", 4)
     ran = run_entry(Stage.NORMALIZE, {**CHAT, "paths": ["*.jsonl"]}, limit=6)
     assert (ran.report.n_in, ran.report.n_kept) == (6, 6)
+
+
+def test_a_file_that_changes_while_it_is_read_gives_no_other_text_under_a_planned_id(
+    tmp_path: Path, run_entry: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Longer than what is read at once, so that the second record is still on the disk when the first is looked at.
+    def whole(letter: str) -> bytes:
+        turns = [{"role": "user", "name": "n", "content": letter * (2 * CHUNK)}, {"role": "assistant", "content": "a"}]
+        return json.dumps({"messages": turns}).encode() + b"\n"
+
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(whole("a") + whole("b"))
+    read = OpenaiChat.read
+
+    def read_and_overwrite(self: OpenaiChat, record: Any) -> Any:
+        if record["messages"][0]["content"][0] == "a" and file.read_bytes() == whole("a") + whole("b"):
+            file.write_bytes(whole("a") + whole("c"))
+        return read(self, record)
+
+    monkeypatch.setattr(OpenaiChat, "read", read_and_overwrite)
+    ran = run_entry(Stage.NORMALIZE, {**CHAT, "paths": ["a.jsonl"]})
+    assert (ran.report.n_in, ran.report.n_kept, ran.report.n_pending) == (2, 1, 1)
+    assert ran.report.reasons["pending:file_changed"] == 1
+    (kept,) = ran.ctx.lake.trajectories(ran.after.trajectories)
+    assert kept.steps[0].content[0].text == "a" * (2 * CHUNK)
