@@ -5,8 +5,10 @@ each in its own WAL SQLite file in the lake's folder, not in the catalog file: h
 would otherwise contend with DuckLake's commits for SQLite's single writer.
 """
 
+import random
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,7 +77,7 @@ class SQLiteSidecar:
         self._lock = threading.Lock()
         try:
             self._con = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
-            self._con.execute("PRAGMA journal_mode=WAL")
+            _use_wal(self._con)
             self._con.execute(f"PRAGMA synchronous={synchronous}")
             self._con.execute("BEGIN IMMEDIATE")
             for statement in schema:
@@ -155,6 +157,20 @@ class PostgresSidecar:
         with self._lock:
             if self._con is not None:
                 self._con.close()
+
+
+def _use_wal(con: sqlite3.Connection) -> None:
+    """Switches a file to WAL. SQLite does not wait in this statement, whatever the connection's timeout: of
+    several processes that open a new file at once all but one are told "locked" at once, so they ask again."""
+    deadline = time.monotonic() + _BUSY_S
+    while True:
+        try:
+            con.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.002 * (1 + random.random()))  # noqa: S311 - jitter
 
 
 def _translated(error: sqlite3.DatabaseError, path: Path) -> Exception:
