@@ -1,6 +1,9 @@
 # Two commands: `make demo` tries the whole way of the data, `make test` tests it. Both do all the set-up.
 .PHONY: demo test setup lint slow clean
 
+# A worker per core, four at most: each may hold a model. A worker that has nothing left takes tests of another.
+PYTEST = .venv/bin/python -m pytest -n logical --maxprocesses 4 --dist worksteal
+
 setup:
 	@bash .ci/setup
 
@@ -8,10 +11,10 @@ demo: setup
 	.venv/bin/gristmill run recipes/quickstart.toml
 
 test: setup
-	.venv/bin/python -m pytest -m "not slow and not vllm"
+	$(PYTEST) -m "not slow and not vllm"
 
 slow: setup
-	.venv/bin/python -m pytest -m "slow and not vllm"
+	$(PYTEST) -rs -m "slow and not vllm"
 
 lint: setup
 	.venv/bin/ruff check .

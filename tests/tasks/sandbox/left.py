@@ -1,7 +1,7 @@
 """Looks for what a sandbox may have left behind."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import psutil
@@ -38,19 +38,10 @@ def _runs(process: psutil.Process) -> bool:
         return False
 
 
-def jails() -> list[str]:
-    """Command lines of every bwrap and runner on this machine that belongs to `mine`."""
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        line = " ".join(process.info["cmdline"] or [])
-        if "/opt/python/runner.pyc" in line:
-            found.append(f"{process.pid} {line}")
-    return found
-
-
-def below(pid: int) -> list[str]:
-    """Descendants of a process."""
+def below(pid: int, without: Collection[str] = ()) -> list[str]:
+    """Descendants of a process but for those named in `without`: what other tests keep running is none of ours."""
     try:
-        return [f"{each.pid} {each.name()}" for each in psutil.Process(pid).children(recursive=True)]
+        found = [f"{each.pid} {each.name()}" for each in psutil.Process(pid).children(recursive=True)]
     except psutil.NoSuchProcess:
         return []
+    return [each for each in found if each not in without]

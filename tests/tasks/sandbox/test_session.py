@@ -95,6 +95,7 @@ def test_what_runs_on_stands_still_between_calls_and_ends_with_the_session(box: 
     counter = "import time\nn = 0\nwhile True:\n    n += 1\n    open('n', 'w').write(str(n))\n    time.sleep(0.01)"
     code = f"import subprocess, sys, time\nsubprocess.Popen([sys.executable, '-c', {counter!r}])\ntime.sleep(0.5)"
     read = "import time\ntime.sleep({0})\nprint(open('n').read())"
+    others = below(os.getpid())
     with box.session() as jail:
         assert jail.run_python(code, keep=True).kind is RunKind.OK
         first = int(jail.run_python(read.format(0), keep=True).stdout)
@@ -104,7 +105,7 @@ def test_what_runs_on_stands_still_between_calls_and_ends_with_the_session(box: 
         assert first <= second < first + 25 <= third + 15 and third > second, (first, second, third)
         # Without `keep` it was ended.
         assert jail.run_python(read.format(0.2)).stdout == jail.run_python(read.format(0)).stdout
-    assert not wait_for_none(lambda: below(os.getpid()), 10.0)
+    assert not wait_for_none(lambda: below(os.getpid(), others), 10.0)
 
 
 def test_a_bound_of_the_whole_ends_the_session(box: Sandbox, watched: Sandbox) -> None:

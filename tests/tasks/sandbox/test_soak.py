@@ -90,7 +90,7 @@ def test_nothing_leaks_over_many_executions_and_kills(tmp_path: Path) -> None:
     script = tmp_path / "worker.py"
     script.write_text(WORKER)
     # Verifiers' workers of earlier tests go on as long as this process.
-    others = set(below(os.getpid()))
+    others = below(os.getpid())
     # Without jails that wait, whose pipes come and go.
     box = Sandbox.start(1, warm=0)
     box.call_functions("def f(): return 1", [Call(entry="f")])
@@ -119,7 +119,7 @@ def test_nothing_leaks_over_many_executions_and_kills(tmp_path: Path) -> None:
     assert psutil.Process().memory_info().rss - memory < 32 << 20
     assert box.run_python("print(1)").stdout == "1\n"
     box.close()
-    assert not wait_for_none(lambda: [one for one in below(os.getpid()) if one not in others])
+    assert not wait_for_none(lambda: below(os.getpid(), others))
 
 
 @pytest.mark.slow
