@@ -18,21 +18,25 @@ from schemas.errors import UserError
 _TAG = "gristmill"
 
 
-def register(name: str, recipe: str, cron: str, overrides: list[str], lake: str, out: str) -> None:
-    """Creates or updates deployment refresh/<name>; UserError when the cron line is not one."""
+def schedule(cron: str) -> CronSchedule:
+    """The schedule of a cron line; UserError when it is none."""
     try:
-        schedule = CronSchedule(cron=cron)
+        return CronSchedule(cron=cron)
     except ValueError as error:
         raise UserError(
             f"--cron '{cron}' is not a cron line.", 'Five fields: minute hour day month weekday, such as "0 3 * * *".'
         ) from error
+
+
+def register(name: str, recipe: str, cron: str, overrides: list[str], lake: str, out: str) -> None:
+    """Creates or updates deployment refresh/<name>; UserError when the cron line is not one."""
     parameters: dict[str, object] = {
         "recipe": str(Path(recipe).resolve()),
         "lake": lake if "://" in lake else str(Path(lake).resolve()),
         "overrides": list(overrides),
         "out": str(Path(out).resolve()) if out else "",
     }
-    _deployment(name, schedule.cron, parameters).apply()
+    _deployment(name, schedule(cron).cron, parameters).apply()
 
 
 def _deployment(name: str, cron: str, parameters: dict[str, object]) -> RunnerDeployment:

@@ -3,7 +3,6 @@
 import importlib
 import os
 import signal
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +18,8 @@ def call(flow_name: str, lake: str, *, quiet: bool, **parameters: Any) -> "Summa
     """The summary of flow `flow_name` (flows/<name>.py) run against `lake`."""
     prepare(lake)
     if not quiet:
-        home = os.environ.get("PREFECT_HOME")
-        first = home is not None and not any(Path(home).glob("*.db"))
-        more = " (its first start in a lake takes up to half a minute)" if first else ""
-        err.print(f"starting Prefect{more}", style="dim")
-    with server(scheduler=False):
+        err.print("starting Prefect", style="dim")
+    with server(scheduler=False, meanwhile=lambda: importlib.import_module(f"flows.{flow_name}")):
         from flows.way import observe
         from gristmill.progress import Drawn
 

@@ -14,10 +14,11 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from gristmill.prefect_database import provide
 from schemas.errors import Unavailable
 
 _PORT = 4200
@@ -27,51 +28,59 @@ _PR_SET_PDEATHSIG = 1
 
 
 @contextmanager
-def server(*, scheduler: bool) -> Iterator[str]:
+def server(*, scheduler: bool, meanwhile: Callable[[], object]) -> Iterator[str]:
     """Runs a server until the block ends and gives its API address; PREFECT_API_URL names it meanwhile.
 
+    `meanwhile` runs while the server starts: importing Prefect takes its client as long as the start takes the server.
     A server that the user named by PREFECT_API_URL is used as it is. Unavailable when ours does not come up.
     """
     given = os.environ.get("PREFECT_API_URL")
     if given:
+        meanwhile()
         yield given
         return
     port = _free_port(scheduler)
     api = f"http://127.0.0.1:{port}/api"
-    with _turn():
-        process = _started(port, scheduler=scheduler)
-        try:
-            _wait(process, api)
-        except BaseException:
-            _end(process)
-            raise
+    # Prefect's client reads it once, when it is imported.
+    os.environ["PREFECT_API_URL"] = api
     try:
-        os.environ["PREFECT_API_URL"] = api
-        yield api
+        with _turn():
+            process = _started(port, scheduler=scheduler)
+            try:
+                meanwhile()
+                _wait(process, api)
+            except BaseException:
+                _end(process)
+                raise
+        try:
+            yield api
+        finally:
+            _end(process)
     finally:
         os.environ.pop("PREFECT_API_URL", None)
-        _end(process)
 
 
 @contextmanager
 def _turn() -> Iterator[None]:
     """One start at a time over one database: of two servers that migrate it at once, one ends with an error."""
-    home = os.environ.get("PREFECT_HOME")
-    if home is None:
+    if (given := os.environ.get("PREFECT_HOME")) is None:
         yield
         return
-    Path(home).mkdir(parents=True, exist_ok=True)
-    with (Path(home) / "start.lock").open("w") as lock:
+    home = Path(given)
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "start.lock").open("w") as lock:
         # Freed with the process, however it ends; the server does not inherit it.
         fcntl.flock(lock, fcntl.LOCK_EX)
+        provide(home)
         yield
 
 
 def _started(port: int, *, scheduler: bool) -> "subprocess.Popen[bytes]":
     services = [] if scheduler else ["--no-scheduler", "--no-late-runs"]
+    environ = {key: value for key, value in os.environ.items() if key != "PREFECT_API_URL"}
     return subprocess.Popen(
         [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port), *services],
-        env={**os.environ, "PREFECT_SERVER_API_HOST": "127.0.0.1"},
+        env={**environ, "PREFECT_SERVER_API_HOST": "127.0.0.1"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -30,7 +30,13 @@ def deploy(
 
     name = load_recipe(recipe, overrides).name
     prepare(lake)
-    with server(scheduler=False):
+
+    def check() -> None:
+        from flows.deployment import schedule
+
+        schedule(cron)
+
+    with server(scheduler=False, meanwhile=check):
         from flows.deployment import register
 
         register(name, recipe, cron, overrides, lake, out)
@@ -45,6 +51,7 @@ def serve(
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many refreshes may run at once.")] = 1,
 ) -> None:
     """Run the deployed refreshes of this lake on their schedules, until stopped."""
+    import importlib
     import os
 
     from gristmill.output import err
@@ -54,7 +61,7 @@ def serve(
     # Nobody watches a schedule's runs: they say what they do.
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "INFO")
     prepare(lake)
-    with server(scheduler=True) as api:
+    with server(scheduler=True, meanwhile=lambda: importlib.import_module("flows.deployment")) as api:
         from flows.deployment import serve as serve_deployments
 
         pages = api.removesuffix("/api")

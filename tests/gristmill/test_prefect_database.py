@@ -1,0 +1,44 @@
+"""A new home for Prefect's database gets a migrated one, made once."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from gristmill.prefect_database import provide
+
+
+def _version(home: Path) -> list[tuple[str]]:
+    with closing(sqlite3.connect(home / "prefect.db")) as con:
+        return con.execute("SELECT version_num FROM alembic_version").fetchall()
+
+
+def test_one_migration_serves_every_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    homes = [tmp_path / "a", tmp_path / "b"]
+    for home in homes:
+        home.mkdir()
+        provide(home)
+    kept = list((tmp_path / "cache" / "gristmill").iterdir())
+    assert [path.name.startswith("prefect-") for path in kept] == [True]
+    assert _version(homes[0]) == _version(homes[1]) != []
+    assert (homes[0] / "prefect.db").read_bytes() == kept[0].read_bytes()
+    # What stands there is left as it is.
+    (homes[1] / "prefect.db").write_bytes(b"mine")
+    provide(homes[1])
+    assert (homes[1] / "prefect.db").read_bytes() == b"mine"
+
+
+def test_without_a_place_for_it_the_server_migrates_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (home := tmp_path / "home").mkdir()
+    provide(home)
+    assert list(home.iterdir()) == []
+
+
+def test_a_database_elsewhere_needs_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREFECT_SERVER_DATABASE_CONNECTION_URL", "sqlite+aiosqlite:///elsewhere.db")
+    provide(tmp_path)
+    assert list(tmp_path.iterdir()) == []
