@@ -83,8 +83,10 @@ def _conform(table: str, rows: pa.Table) -> pa.Table:
     missing = sorted(set(schema.names) - set(rows.column_names))
     if unknown or missing:
         raise FaultError(f"table '{table}': unknown columns {unknown}, missing columns {missing}")
+    rows = rows.select(schema.names)
     try:
-        return rows.select(schema.names).cast(schema)
+        # A cast to the same types copies all lists of structs.
+        return rows if rows.schema.equals(schema) else rows.cast(schema)
     except pa.ArrowException as error:
         raise RecordError("unstorable", f"the given columns of table '{table}': {error}") from error
 

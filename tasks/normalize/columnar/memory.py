@@ -145,6 +145,16 @@ def lowest(typing: Any, mask: Any) -> Any:
     return _INT(_INT), code
 
 
+@_intrinsic
+def count_bits(typing: Any, mask: Any) -> Any:
+    """How many bits of a mask are set."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ctpop(args[0])
+
+    return _INT(_INT), code
+
+
 @inner
 def copy(to: int, start: int, end: int) -> int:
     """Copies the bytes from `start` to `end`; gives the address after the copy."""

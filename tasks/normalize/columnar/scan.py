@@ -5,7 +5,8 @@ text, all of it well-formed. Any other record is left to the reference reader, w
 taken record (everything but the list) is not judged here: the caller decodes it strictly.
 """
 
-from tasks.normalize.columnar.memory import get, inner, kernel, lowest, move, peek, poke, put, quoting
+from tasks.normalize.columnar.blocks import has_blocks, unescape_block
+from tasks.normalize.columnar.memory import count_bits, get, inner, kernel, lowest, move, peek, poke, put, quoting
 from tasks.normalize.columnar.tables import (
     BEGIN,
     CUT,
@@ -150,12 +151,26 @@ def _escaped(byte: int) -> int:
 
 
 @inner
-def unescape(at: int, to: int) -> tuple[int, int]:
-    """Writes the string that begins at `at` (behind its quote) to `to`: the places after both, -1 for a bad one.
+def _unescape_long(at: int, to: int) -> tuple[int, int]:
+    r"""Writes what the \u escape at `at` stands for: the places after both, -1 for a bad one.
 
     A lone surrogate is bad here: the reference reader replaces and records it.
     """
-    while True:
+    code = _hex(at + 2) if peek(at + 1) == 117 else -1
+    at += 6
+    if 0xD800 <= code < 0xE000:
+        low = _hex(at + 2) if code < 0xDC00 and peek(at) == _SLASH and peek(at + 1) == 117 else -1
+        if low < 0xDC00 or low > 0xDFFF:
+            return -1, to
+        code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)
+        at += 6
+    return (-1, to) if code < 0 else (at, _encode(to, code))
+
+
+@inner
+def _unescape_each(at: int, to: int) -> tuple[int, int]:
+    """Writes the string that begins at `at` (behind its quote) to `to`: the places after both, -1 for a bad one."""
+    while at >= 0:
         move(to, at)
         mask = quoting(at)
         if mask == 0:
@@ -169,24 +184,40 @@ def unescape(at: int, to: int) -> tuple[int, int]:
             return at + 1, to
         if peek(at) != _SLASH:
             return -1, to
-        if peek(at + 1) != 117:
-            byte = _escaped(peek(at + 1))
-            if byte < 0:
-                return -1, to
+        byte = _escaped(peek(at + 1))
+        if byte < 0:
+            at, to = _unescape_long(at, to)
+        else:
             to = poke(to, byte)
             at += 2
+    return -1, to
+
+
+@inner
+def _unescape_blocks(at: int, to: int) -> tuple[int, int]:
+    """The same as `_unescape_each`."""
+    carry = 0
+    while True:
+        stops, escaping = unescape_block(at, to, carry)
+        if stops == 0:
+            at += 64
+            to += 64 - count_bits(escaping)
+            carry = 1 if escaping < 0 else 0
             continue
-        code = _hex(at + 2)
-        at += 6
-        if 0xD800 <= code < 0xE000:
-            low = _hex(at + 2) if code < 0xDC00 and peek(at) == _SLASH and peek(at + 1) == 117 else -1
-            if low < 0xDC00 or low > 0xDFFF:
-                return -1, to
-            code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)
-            at += 6
-        if code < 0:
+        place = lowest(stops)
+        at += place
+        to += place - count_bits(escaping & ((1 << place) - 1))
+        if peek(at) == _QUOTE:
+            return at + 1, to
+        if peek(at) < 32:
             return -1, to
-        to = _encode(to, code)
+        at, to = _unescape_long(at - 1, to)
+        if at < 0:
+            return -1, to
+        carry = 0
+
+
+unescape = _unescape_blocks if has_blocks() else _unescape_each
 
 
 @inner
