@@ -8,7 +8,7 @@ import math
 
 import msgspec
 
-from tasks.operator import Plugin
+from tasks.plugin import Plugin
 
 _SECONDS = (0.001, 7 * 86_400.0)
 _SHARE = (0.0, 1.0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.recipe import Recipe
 from schemas.vocabulary import Kind
-from tasks.operator import Plugin
+from tasks.plugin import Plugin
 from tasks.registry import build
 from warehouse.lake import Lake
 

@@ -12,12 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import msgspec
-
 from schemas.ids import content_id
 from schemas.rows import DeadLetter
 from schemas.trajectory import Base
-from schemas.vocabulary import Decision, Kind, Scope, Stage
+from schemas.vocabulary import Decision, Scope, Stage
+from tasks.plugin import Plugin
 
 if TYPE_CHECKING:
     from tasks.context import Context
@@ -90,33 +89,6 @@ class Result(Base, frozen=True, kw_only=True):
     rows: Mapping[str, Sequence[Any]] = {}
     dead: tuple[DeadLetter, ...] = ()
     pending: tuple[Pending, ...] = ()
-
-
-class Plugin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A plug-in of any kind: its fields are its options, unknown options are refused.
-
-    version: raised whenever the same options would give another result.
-    inert: fields that cannot change a result (batch sizes, devices); they stay out of the fingerprint.
-    """
-
-    kind: ClassVar[Kind]
-    version: ClassVar[int] = 1
-    inert: ClassVar[frozenset[str]] = frozenset()
-
-    @classmethod
-    def plugin_id(cls) -> str:
-        """The id: the name of the file that defines the class."""
-        return cls.__module__.rsplit(".", 1)[-1]
-
-    def identity(self) -> dict[str, Any]:
-        """Everything about this plug-in that shapes its results, as plain JSON data."""
-        options = msgspec.to_builtins(self)
-        return {
-            "kind": self.kind.value,
-            "use": self.plugin_id(),
-            "version": self.version,
-            "options": {key: value for key, value in options.items() if key not in self.inert},
-        }
 
 
 class Operator(Plugin, frozen=True, kw_only=True):

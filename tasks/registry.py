@@ -15,7 +15,7 @@ import msgspec
 from schemas.errors import UserError, meant
 from schemas.vocabulary import Kind, Stage
 from tasks.bounds import out_of_bounds
-from tasks.operator import Plugin
+from tasks.plugin import Plugin
 
 ID_PATTERN = re.compile(r"[a-z][a-z0-9_]*")
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from schemas.vocabulary import Kind
 from tasks.client.request import Cause, ModelReply, ModelRequest
-from tasks.operator import Plugin
+from tasks.plugin import Plugin
 
 
 class AttemptFailed(Exception):

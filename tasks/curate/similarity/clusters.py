@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.curate.similarity.embed import unit
 from tasks.curate.similarity.farthest import farthest
+from tasks.curate.similarity.minilm import unit
 
 _ROUNDS, _BLOCK, _PLACES = 25, 65_536, 4
 

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.errors import MissingExtra
-from tasks.curate.similarity.embed import MODEL, encoder, unit
+from tasks.curate.similarity import minilm
 
 if TYPE_CHECKING:
     from model2vec import StaticModel
 
-NAME = f"static-256/1/{MODEL}"
+NAME = f"static-256/1/{minilm.NAME}"
 DIMENSIONS = 256
 _SIF = 1e-4
 _lock = threading.Lock()
@@ -32,7 +32,7 @@ def embed_static(texts: Sequence[str]) -> NDArray[np.float32]:
     with _lock:
         if NAME not in _loaded:
             _loaded[NAME] = _load()
-        return unit(np.asarray(_loaded[NAME].encode(list(texts), max_length=None), np.float32))
+        return minilm.unit(np.asarray(_loaded[NAME].encode(list(texts), max_length=None), np.float32))
 
 
 def model_folder() -> Path:
@@ -57,7 +57,7 @@ def _distil(folder: Path) -> None:
         from model2vec import StaticModel
     except ImportError as error:
         raise MissingExtra("model2vec", "embed") from error
-    model = encoder()
+    model = minilm.encoder()
     pieces = model.tokenizer.get_vocab()
     ordered = sorted(pieces, key=pieces.__getitem__)
     vectors = np.asarray(model.encode([piece.removeprefix("##") for piece in ordered], batch_size=512), np.float32)

@@ -124,7 +124,7 @@ class RephraseQa(Synthesizer, frozen=True, kw_only=True):
         """The cosine of each pair of texts; 1 where it is not looked at. MissingExtra without the extra `embed`."""
         if not pairs or self.min_meaning <= 0:
             return [1.0] * len(pairs)
-        from tasks.curate.similarity.embed import embed
+        from tasks.curate.similarity.minilm import embed
 
         ones, others = embed([one for one, _ in pairs]), embed([other for _, other in pairs])
         return [float(one @ other) for one, other in zip(ones, others, strict=True)]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from schemas.vocabulary import Decision
 from tasks.curate.selector.cluster_balance import ClusterBalance, shared_out
 from tasks.curate.similarity.clusters import clusters
-from tasks.curate.similarity.embed import unit
+from tasks.curate.similarity.minilm import unit
 
 THINGS = [
     [f"Add {n} and {m} in Python and print the sum." for n in range(3) for m in range(4)],
