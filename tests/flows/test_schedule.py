@@ -52,7 +52,8 @@ def serving(tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
 
     yield start
     for process in started:
-        process.send_signal(signal.SIGINT)
+        # As a service manager ends it; a SIGINT that the tests' own shell ignores would be ignored here too.
+        process.terminate()
         try:
             process.wait(timeout=60)
         except subprocess.TimeoutExpired:
