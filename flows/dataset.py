@@ -1,13 +1,13 @@
 """A dataset: what a recipe's newest finished run holds. Asked for without Prefect, which takes seconds to import."""
 
 import json
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from schemas.errors import UserError
 from schemas.recipe import Recipe
+from tasks.ids import Ids
 from tasks.operator import WorkingSet
 from warehouse.lake import Lake
 
@@ -25,6 +25,19 @@ class Dataset(NamedTuple):
 
 def dataset(lake: Lake, name: str) -> Dataset:
     """The newest finished run of recipe `name` in the lake, as it stands or at a snapshot; UserError without one."""
+    recipe, summary = _newest(lake, name)
+    working = summary["working"]
+    parts: dict[str, Any] = {part: _members(lake, working[part]) for part in PARTS}
+    return Dataset(recipe, WorkingSet(**parts), summary.get("folder", "."))
+
+
+def recipe_of(lake: Lake, name: str) -> Recipe:
+    """The recipe of `dataset`, without its millions of ids."""
+    return _newest(lake, name)[0]
+
+
+def _newest(lake: Lake, name: str) -> tuple[Recipe, dict[str, Any]]:
+    """The recipe and the summary of the newest finished run."""
     # An early snapshot of the lake may have no tables yet.
     if not lake.sql("select 1 from duckdb_tables() where table_name = 'runs'").num_rows:
         raise UserError(
@@ -44,17 +57,12 @@ def dataset(lake: Lake, name: str) -> Dataset:
             f"Datasets here: {known}.",
             "Run its recipe first: gristmill run RECIPE",
         )
-    summary = json.loads(rows[0]["summary_json"])
-    working = summary["working"]
-    parts: dict[str, Any] = {part: _members(lake, working[part]) for part in PARTS}
     recipe = msgspec.convert(json.loads(rows[0]["recipe_json"]), Recipe)
-    return Dataset(recipe, WorkingSet(**parts), summary.get("folder", "."))
+    return recipe, json.loads(rows[0]["summary_json"])
 
 
-def _members(lake: Lake, whole: str | None) -> tuple[str, ...] | None:
+def _members(lake: Lake, whole: str | None) -> Ids | None:
     if whole is None:
         return None
-    found: Sequence[str] = lake.sql(
-        "select distinct item_id from plans where scope_hash = ? order by item_id", params=[whole]
-    )["item_id"].to_pylist()
-    return tuple(found)
+    found = lake.sql("select distinct item_id from plans where scope_hash = ? order by item_id", params=[whole])
+    return Ids(found["item_id"].combine_chunks())

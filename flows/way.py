@@ -23,7 +23,7 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.dataset import PARTS
 from schemas.errors import FaultError, MissingExtra, UserError
-from schemas.ids import canonical_json, content_id, scope_hash
+from schemas.ids import canonical_json, content_id
 from schemas.recipe import Recipe
 from schemas.rows import RunEvent
 from schemas.vocabulary import Stage
@@ -256,8 +256,7 @@ class Way:
         hashes: dict[str, str | None] = {}
         for part in PARTS:
             ids = getattr(self.working, part)
-            hashes[part] = None if ids is None else scope_hash(ids)
-            record_plan(self.ctx.lake, stamp, ids or ())
+            hashes[part] = None if ids is None else record_plan(self.ctx.lake, stamp, ids)
         return hashes
 
 

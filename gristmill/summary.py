@@ -50,12 +50,12 @@ def _reasons(row: dict[str, Any]) -> str:
 
 def print_summary(summary: "Summary", *, published: bool = True) -> None:
     """The whole summary of a run; what to try next where it published a dataset."""
+    from warehouse.counts import funnel_of
     from warehouse.lake import Lake
-    from warehouse.views import funnel_query
 
     lake = Lake.open(summary.lake, read_only=True)
-    print_funnel(lake.sql(funnel_query("run_id = ?"), params=[summary.run_id]).to_pylist())
-    rates = lake.sql(_RATES, params=[summary.run_id]).to_pylist()
+    print_funnel(funnel_of(lake, summary.run_id))
+    rates = lake.sql_aside(_RATES, [summary.run_id]).to_pylist()
     if rates:
         table(
             "pass rate",

@@ -3,6 +3,7 @@
 A user who sets PREFECT_API_URL or PREFECT_HOME keeps the upper hand.
 """
 
+import ctypes
 import os
 from pathlib import Path
 
@@ -25,8 +26,24 @@ _DEFAULTS = {
 }
 
 
+# glibc's mallopt: the number of heaps, and from which size on memory is taken from the system and given back to it.
+_HEAPS, _MMAP_FROM, _TRIM_FROM = (-8, 2), (-3, 1 << 20), (-1, 8 << 20)
+
+
+def _give_back_memory() -> None:
+    """Freed memory goes back to the system: with a heap per thread, each kept the most that it ever held."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        # Not glibc.
+        return
+    for option, value in (_HEAPS, _MMAP_FROM, _TRIM_FROM):
+        mallopt(option, value)
+
+
 def prepare(lake: str) -> None:
     """Sets defaults for everything this process and its children import later; never overrides the user's own."""
+    _give_back_memory()
     for key, value in _DEFAULTS.items():
         os.environ.setdefault(key, value)
     if "PREFECT_API_URL" not in os.environ and "PREFECT_HOME" not in os.environ:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -82,11 +83,27 @@ def _context(ref: BatchRef) -> Context:
         return _contexts[ref.run_id]
 
 
+_rooms: dict[int, threading.BoundedSemaphore] = {}
+
+
+def _room(operator: Operator) -> AbstractContextManager[object]:
+    """What lets in as many batches of an operator's kind as this process may run at once."""
+    if operator.at_once is None:
+        return nullcontext()
+    with _contexts_lock:
+        return _rooms.setdefault(operator.at_once, threading.BoundedSemaphore(operator.at_once))
+
+
 def run_batch(ref: BatchRef) -> BatchSummary:
     """Decides what is still undecided of one batch and commits it; safe to run twice, at once or again."""
+    operator = operator_of(ref.recipe, ref.stage, ref.entry)
+    with _room(operator):
+        return _run(ref, operator)
+
+
+def _run(ref: BatchRef, operator: Operator) -> BatchSummary:
     started = time.monotonic()
     ctx = _context(ref)
-    operator = operator_of(ref.recipe, ref.stage, ref.entry)
     fingerprint = operator.fingerprint(ctx)
     items = msgspec.msgpack.decode(ref.items, type=tuple[Item, ...])
     scopes = scopes_of(operator, items, ref.scope_hash)

@@ -33,11 +33,11 @@ class WorkingSet(Base, frozen=True, kw_only=True):
     `shards` maps an exporter entry's label to its folder.
     """
 
-    tasks: tuple[str, ...] = ()
-    trajectories: tuple[str, ...] = ()
-    kept: tuple[str, ...] | None = None
-    barred: tuple[str, ...] = ()
-    pairs: tuple[str, ...] = ()
+    tasks: Sequence[str] = ()
+    trajectories: Sequence[str] = ()
+    kept: Sequence[str] | None = None
+    barred: Sequence[str] = ()
+    pairs: Sequence[str] = ()
     shards: tuple[tuple[str, str], ...] = ()
 
 
@@ -92,7 +92,10 @@ class Result(Base, frozen=True, kw_only=True):
 
 
 class Operator(Plugin, frozen=True, kw_only=True):
-    """A plug-in that decides about items. See the module's docstring for the contract."""
+    """A plug-in that decides about items. See the module's docstring for the contract.
+
+    at_once: batches that a process runs at the same time, where each takes much memory; None: as many as it can.
+    """
 
     stage: ClassVar[Stage]
     scope: ClassVar[Scope] = Scope.ITEM
@@ -100,6 +103,7 @@ class Operator(Plugin, frozen=True, kw_only=True):
     effect: ClassVar[Effect] = "annotate"
     seeded: ClassVar[bool] = False
     batch_size: ClassVar[int] = 256
+    at_once: ClassVar[int | None] = None
 
     def fingerprint(self, ctx: "Context") -> str:
         """The hash of what shapes this operator's results; plug-ins it is built from are part of its options."""
@@ -136,7 +140,7 @@ class Operator(Plugin, frozen=True, kw_only=True):
         raise NotImplementedError(f"{type(self).__name__} must define run()")
 
 
-def select_ids(unit: Unit, inputs: WorkingSet) -> tuple[str, ...]:
+def select_ids(unit: Unit, inputs: WorkingSet) -> Sequence[str]:
     """The ids of `unit` in the working set, without the barred ones."""
     if unit == "task":
         return inputs.tasks

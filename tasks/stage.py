@@ -11,20 +11,22 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
+import pyarrow as pa
 
 from schemas.errors import FaultError
-from schemas.ids import canonical_json, content_id, scope_hash
-from schemas.rows import PlanMember, RunEvent
+from schemas.ids import canonical_json, content_id
+from schemas.rows import RunEvent
 from schemas.trajectory import Base
 from schemas.vocabulary import Decision, Scope, Stage
 from tasks.batch import BatchRef, BatchSummary
 from tasks.context import Context
+from tasks.ids import Ids, as_ids
 from tasks.ledger import dead_of, rulings_of, scopes_of
 from tasks.operator import Item, Operator, Plan, WorkingSet, select_ids
 from tasks.recipe import operator_of
 from warehouse.lake import Lake, Stamp
 
-# Rows of `plans` made at once: some 60 MB of objects.
+# Rows of `plans` made at once: some 20 MB.
 _PLAN_ROWS = 100_000
 
 
@@ -64,7 +66,7 @@ class Part(NamedTuple):
 
     stage: Stage
     report: EntryReport
-    outputs: list[str]
+    outputs: Ids
     after: WorkingSet | None
 
 
@@ -85,8 +87,7 @@ def _planned(
         repeated = [key for key, count in Counter(ids).items() if count > 1]
         raise FaultError(f"{stage}/{operator.plugin_id()} planned items twice: {repeated[:3]}")
     fingerprint = operator.fingerprint(ctx)
-    whole = scope_hash(ids)
-    record_plan(ctx.lake, Stamp(ctx.run_id, operator.plugin_id(), fingerprint), ids)
+    whole = record_plan(ctx.lake, Stamp(ctx.run_id, operator.plugin_id(), fingerprint), ids)
     batches = [
         BatchRef(
             lake=ctx.lake.address,
@@ -106,19 +107,23 @@ def _planned(
     return EntryPlan(stage, entry, operator, fingerprint, kept, len(plan.items), whole, batches)
 
 
-def record_plan(lake: Lake, stamp: Stamp, ids: Sequence[str]) -> None:
-    """Records the membership of a set of ids under their hash, unless all of it is there already."""
-    if not ids:
-        return
-    whole = scope_hash(ids)
+def record_plan(lake: Lake, stamp: Stamp, ids: Sequence[str]) -> str:
+    """Records the membership of a set of different ids under their hash, unless all of it is there; their hash."""
+    members = as_ids(ids)
+    whole = members.scope_hash()
     held = lake.sql("select count(*) from plans where scope_hash = ?", params=[whole]).column(0)[0].as_py()
-    if held == len(set(ids)):
-        return
+    if held == len(members):
+        return whole
     # In slices: a working set may have millions of ids. A kill between two leaves the rest to the next run.
-    for start in range(0, len(ids), _PLAN_ROWS):
-        part = ids[start : start + _PLAN_ROWS]
-        members = [PlanMember(id=content_id("plan", whole, item), scope_hash=whole, item_id=item) for item in part]
-        lake.append(stamp, {"plans": members})
+    for start in range(0, len(members), _PLAN_ROWS):
+        part = members[start : start + _PLAN_ROWS]
+        rows = {
+            "id": pa.array([content_id("plan", whole, item) for item in part], pa.large_string()),
+            "scope_hash": pa.repeat(pa.scalar(whole, pa.large_string()), len(part)),
+            "item_id": part.column,
+        }
+        lake.append(stamp, {"plans": pa.table(rows)})
+    return whole
 
 
 def _chunks(operator: Operator, items: Sequence[Item]) -> list[Sequence[Item]]:
@@ -233,9 +238,9 @@ def _whole(parts: Sequence[EntryReport], seconds: float) -> EntryReport:
     )
 
 
-def _outputs(items: Sequence[Item], rulings: dict[str, dict[str, Any]]) -> list[str]:
+def _outputs(items: Sequence[Item], rulings: dict[str, dict[str, Any]]) -> Ids:
     """What the kept items became, in the order of the plan, each id once."""
-    return list(dict.fromkeys(out for item in items if item.id in rulings for out in rulings[item.id]["outputs"]))
+    return Ids(dict.fromkeys(out for item in items if item.id in rulings for out in rulings[item.id]["outputs"]))
 
 
 def _grown(stage: Stage, inputs: WorkingSet, ended: Sequence[Part]) -> WorkingSet:
@@ -244,10 +249,7 @@ def _grown(stage: Stage, inputs: WorkingSet, ended: Sequence[Part]) -> WorkingSe
     name = {**place, Stage.PAIR: "pairs"}.get(stage)
     if name is None:
         return inputs
-    known = dict.fromkeys(getattr(inputs, name))
-    for part in ended:
-        known.update(dict.fromkeys(part.outputs))
-    return msgspec.structs.replace(inputs, **{name: tuple(known)})
+    return msgspec.structs.replace(inputs, **{name: Ids.joined([getattr(inputs, name), *(p.outputs for p in ended)])})
 
 
 def _next(planned: EntryPlan, inputs: WorkingSet, rulings: dict[str, dict[str, Any]]) -> WorkingSet:

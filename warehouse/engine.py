@@ -60,6 +60,8 @@ def connect(
             "autoload_known_extensions": "false",
             "arrow_large_buffer_size": "true",
             "preserve_insertion_order": "true",
+            # Local files are in the system's cache already.
+            "enable_external_file_cache": str(address.s3 is not None).lower(),
             "temp_directory": str(Path(tempfile.gettempdir()) / f"gristmill-spill-{os.getuid()}"),
             **(settings or {}),
         },

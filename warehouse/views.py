@@ -11,6 +11,8 @@ shows. Numbers say how things stand now: an item that a later run decided is no 
 of the run that left it open. `--at SNAPSHOT` shows how it stood.
 """
 
+from typing import NamedTuple
+
 
 def _once(table: str, columns: str = "*") -> str:
     return f"(SELECT {columns} FROM {table} WHERE rowid IN (SELECT min(rowid) FROM {table} GROUP BY id))"
@@ -33,6 +35,7 @@ lines AS (
 members AS MATERIALIZED (
     SELECT DISTINCT line.entry_id, line.scope, line.scope_hash, md5_number(line.fingerprint || member.item_id) AS item
     FROM lines AS line JOIN plans AS member ON member.scope_hash = line.scope_hash
+    WHERE {mine}
 ),
 """
 
@@ -45,7 +48,7 @@ standing AS MATERIALIZED (
     FROM members AS member
     JOIN (SELECT md5_number(fingerprint || item_id) AS item, scope_hash AS depends_on, decision, reason, outputs,
                  created_at
-          FROM decisions WHERE fingerprint IN (SELECT fingerprint FROM lines)) AS ruling USING (item)
+          FROM decisions WHERE fingerprint IN (SELECT fingerprint FROM lines) AND {mine}) AS ruling USING (item)
     WHERE CASE scope WHEN 'item' THEN depends_on = '' WHEN 'set' THEN depends_on = scope_hash ELSE true END
     GROUP BY member.entry_id, item, CASE scope WHEN 'group' THEN '' ELSE decision END
 ),
@@ -56,16 +59,34 @@ _WHOLE = """CASE count(*) WHEN 1 THEN any_value(line.scope_hash)
        ELSE md5(string_agg(line.scope_hash, ',' ORDER BY line.scope_hash)) END AS scope_hash"""
 
 
-def funnel_query(where: str = "true") -> str:
-    """The funnel of the runs that `where` names by columns of `runs`; a condition inside is not read past."""
+class Slice(NamedTuple):
+    """The `number`th of `of` slices of all items, by the hash of their ids."""
+
+    number: int
+    of: int
+
+    def condition(self) -> str:
+        """What is true of the ids in the slice, in SQL."""
+        return "true" if self.of == 1 else f"hash(item_id) % {self.of} = {self.number}"
+
+
+WHOLE = Slice(0, 1)
+
+
+def funnel_query(where: str = "true", part: Slice = WHOLE) -> str:
+    """The funnel of the runs that `where` names by columns of `runs`; a condition inside is not read past.
+
+    part: only its items are counted; all slices' counts of items add up to the whole.
+    """
+    mine = part.condition()
     return f"""
-WITH {_LINES.format(runs=_once("runs"), where=where)}
-{_STANDING.format(columns="arg_max(decision, created_at) AS decision, arg_max(reason, created_at) AS reason")}
+WITH {_LINES.format(runs=_once("runs"), where=where, mine=mine)}
+{_STANDING.format(columns=_REASONS, mine=mine)}
 dead AS MATERIALIZED (
     SELECT member.entry_id, item, arg_max(reason, created_at) AS reason
     FROM members AS member
-    JOIN (SELECT md5_number(fingerprint || item_id) AS item, reason, created_at FROM dead_letters) AS letter
-    USING (item)
+    JOIN (SELECT md5_number(fingerprint || item_id) AS item, reason, created_at
+          FROM dead_letters WHERE {mine}) AS letter USING (item)
     WHERE NOT EXISTS (FROM standing WHERE standing.entry_id = member.entry_id AND standing.item = member.item)
     GROUP BY member.entry_id, item
 ),
@@ -104,11 +125,30 @@ ORDER BY min(line.created_at), line.entry
 """
 
 
+_REASONS = "arg_max(decision, created_at) AS decision, arg_max(reason, created_at) AS reason"
+_OUTPUTS = "arg_max(decision, created_at) AS decision, arg_max(outputs, created_at) AS outputs"
+
+
+def outputs_query(where: str, part: Slice) -> str:
+    """What the kept items of a slice became, by entry: two lists with the halves of each output's hash."""
+    return f"""
+WITH {_LINES.format(runs=_once("runs"), where=where, mine=part.condition())}
+{_STANDING.format(columns=_OUTPUTS, mine=part.condition())}
+became AS (
+    SELECT entry_id, md5_number_upper(output) AS upper, md5_number_lower(output) AS lower
+    FROM (SELECT entry_id, unnest(outputs) AS output FROM standing WHERE decision = 'keep')
+)
+SELECT line.stage, line.entry, line.fingerprint, list(upper) AS upper, list(lower) AS lower
+FROM became JOIN (SELECT DISTINCT entry_id, stage, entry, fingerprint FROM lines) AS line USING (entry_id)
+GROUP BY line.stage, line.entry, line.fingerprint
+"""
+
+
 def fanout_query(where: str = "true") -> str:
     """What became of the kept items, of the runs that `where` names by columns of `runs`."""
     return f"""
-WITH {_LINES.format(runs=_once("runs"), where=where)}
-{_STANDING.format(columns="arg_max(decision, created_at) AS decision, arg_max(outputs, created_at) AS outputs")}
+WITH {_LINES.format(runs=_once("runs"), where=where, mine="true")}
+{_STANDING.format(columns=_OUTPUTS, mine="true")}
 became AS (
     SELECT entry_id, count(DISTINCT output) AS n
     FROM (SELECT entry_id, md5_number(unnest(outputs)) AS output FROM standing WHERE decision = 'keep')

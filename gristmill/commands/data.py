@@ -90,13 +90,13 @@ def import_(
 
 def _refuse_replacing(lake: str, name: str, paths: list[str]) -> None:
     """UserError where a dataset of this name holds files that this import does not name: it would replace them."""
-    from flows.dataset import dataset
+    from flows.dataset import recipe_of
     from schemas.errors import UserError
     from warehouse.lake import Lake
 
     try:
         with Lake.open(lake, read_only=True) as opened:
-            held = dataset(opened, name).recipe
+            held = recipe_of(opened, name)
     except UserError:
         # No lake, or no such dataset yet.
         return

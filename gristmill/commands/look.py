@@ -92,10 +92,10 @@ def funnel(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption
     """Show every count of a run: what went in, what was kept, dropped (why), dead, pending."""
     from gristmill.output import print_json
     from gristmill.summary import print_funnel
-    from warehouse.views import funnel_query
+    from warehouse.counts import funnel_of
 
     opened = open_lake(lake)
-    rows = opened.sql(funnel_query("run_id = ?"), params=[_run_id(opened, run)]).to_pylist()
+    rows = funnel_of(opened, _run_id(opened, run))
     if as_json:
         print_json(rows)
     else:

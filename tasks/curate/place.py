@@ -4,6 +4,7 @@ Trying a threshold on all trajectories would count what earlier selectors drop a
 followed through the ledger, as the run went through them. Nothing is decided or written here.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -25,7 +26,7 @@ class Place(NamedTuple):
     """A selector as the recipe has it, and the ids of the trajectories that the entries before it let pass."""
 
     selector: SetSelector
-    refs: tuple[str, ...]
+    refs: Sequence[str]
 
 
 def place_of(ctx: "Context", use: str, working: WorkingSet) -> Place:

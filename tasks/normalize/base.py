@@ -8,10 +8,12 @@ that can't be read becomes a dead letter with line and byte; the rest goes on.
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
+import numpy as np
 
 from schemas.errors import RecordError
 from schemas.ids import content_id, digest
@@ -19,6 +21,7 @@ from schemas.rows import DeadLetter, TokenSpan
 from schemas.trajectory import Provenance, Trajectory
 from schemas.vocabulary import Kind, Stage
 from tasks.normalize.media import has_media, without_media
+from tasks.normalize.seen import Seen
 from tasks.normalize.source.files import File, Shape, expand, shape_of
 from tasks.normalize.source.spans import Span, digest_of, read_spans, spans_of, stamp_of
 from tasks.normalize.source.tables import read_rows, rows_of
@@ -33,6 +36,9 @@ MAX_RECORD = 256 << 20
 
 # Records planned at once: some 60 MB of items, decisions and ids.
 PAGE = 20_000
+
+# Records looked up at once among those seen before.
+SPANS = 4096
 
 # Source bytes read as one batch, and what a row of a table is taken for.
 BATCH_BYTES, ROW_BYTES = 8 << 20, 8 << 10
@@ -66,6 +72,8 @@ class Importer(Operator, frozen=True, kw_only=True):
     reads: ClassVar[Unit] = "record"
     effect: ClassVar[Effect] = "add"
     batch_size: ClassVar[int] = 2048
+    # One is committed, which only one can be at a time, while the others are read: some 50 MB each.
+    at_once: ClassVar[int | None] = 3
     inert: ClassVar[frozenset[str]] = frozenset({"paths"})
     paths: tuple[str, ...]
     dataset: str | None = None
@@ -118,25 +126,21 @@ class Importer(Operator, frozen=True, kw_only=True):
         """Every record of every file, and a None after each file."""
         base = content_id("record", self.fingerprint(ctx))
         # Eight bytes of the digest tell records apart here: a false "seen before" would only number a record anew.
-        seen: set[int] = set()
-        repeats: dict[int, int] = {}
+        seen = Seen()
         for file in files:
             stamp = stamp_of(file.path)
             shape = Shape.DOCUMENT if self.takes_whole(file.path) else shape_of(file.path)
             ordinal = 0
-            try:
-                for span in rows_of(file.path) if shape is Shape.TABLE else spans_of(file.path, shape):
-                    ordinal, key, occurrence = span.ordinal, int.from_bytes(span.digest[:8]), 0
-                    if key in seen:
-                        occurrence = repeats[key] = repeats.get(key, 0) + 1
-                    else:
-                        seen.add(key)
+            for block, error in _blocks(rows_of(file.path) if shape is Shape.TABLE else spans_of(file.path, shape)):
+                keys = np.frombuffer(b"".join(span.digest[:8] for span in block), np.uint64)
+                for span, occurrence in zip(block, seen.before(keys).tolist(), strict=True):
                     yield file, _item(base, file, shape, span, occurrence, stamp)
-            except (ValueError, OverflowError, OSError) as error:
-                # Arrow's own errors are ValueErrors. What follows the damage cannot be told apart: one item for it.
-                if shape is not Shape.TABLE:
-                    raise
-                yield file, _broken(base, file, ordinal + 1, stamp, error)
+                    ordinal = span.ordinal
+                if error is not None:
+                    # What follows the damage cannot be told apart: one item for it.
+                    if shape is not Shape.TABLE:
+                        raise error
+                    yield file, _broken(base, file, ordinal + 1, stamp, error)
             yield file, None
 
     def plain(self, ctx: "Context") -> "Plain | None":
@@ -319,6 +323,21 @@ def _rows(path: Path, group: Sequence[Item]) -> Iterator[tuple[Item, Record | Re
     rows = read_rows(path, [item.params["row"] for item in ordered])
     for item in ordered:
         yield item, Record(next(rows))
+
+
+def _blocks(spans: Iterator[Span]) -> Iterator[tuple[list[Span], Exception | None]]:
+    """The records of a file, SPANS at a time, and the error that ended them."""
+    while True:
+        block: list[Span] = []
+        try:
+            block.extend(islice(spans, SPANS))
+        except (ValueError, OverflowError, OSError) as error:
+            # Arrow's own errors are ValueErrors.
+            yield block, error
+            return
+        yield block, None
+        if len(block) < SPANS:
+            return
 
 
 @lru_cache(maxsize=8)

@@ -9,9 +9,16 @@ from schemas.ids import content_id, scope_hash
 from schemas.rows import DeadLetter, PlanMember, Request, Ruling, RunEvent, Verdict
 from schemas.vocabulary import Decision, VerdictKind
 from tests.warehouse.filled import STAMP, fill, make_tasks
+from warehouse import counts
 from warehouse.counts import check_counts
 from warehouse.lake import Lake, Stamp
 from warehouse.views import VIEWS
+
+
+@pytest.fixture(autouse=True, params=[200_000, 3])
+def items_of_a_slice(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every law holds, and breaks, however many slices the items are counted in."""
+    monkeypatch.setattr(counts, "_SLICE", request.param)
 
 
 def ruling(item: str, decision: Decision, reason: str, scope: str = "", salt: str = "") -> Ruling:
@@ -103,6 +110,18 @@ def test_outputs_that_no_table_holds_are_told(lake: Lake) -> None:
     event = msgspec.structs.replace(rows["runs"][0], stage="rollout", n_outputs=2)  # type: ignore[type-var]
     lake.append(Stamp("run2", "harness", "h" * 32), {"plans": rows["plans"], "runs": [event], "decisions": [made]})
     assert check_counts(lake, "run2") == ["rollout/harness: 1 outputs are in no table, such as ghost"]
+
+
+def test_an_output_that_several_items_became_counts_once(lake: Lake) -> None:
+    items = [f"item{number}" for number in range(20)]
+    _, rows = plan(items)
+    event = msgspec.structs.replace(rows["runs"][0], n_outputs=1)  # type: ignore[type-var]
+    decided = [msgspec.structs.replace(ruling(item, Decision.KEEP, "ok"), outputs=("same",)) for item in items]
+    lake.append(STAMP, {"plans": rows["plans"], "runs": [event], "decisions": decided})
+    assert check_counts(lake, "run1") == []
+    (line,) = counts.funnel_of(lake, "run1")
+    (seen,) = lake.sql("select * from funnel").to_pylist()
+    assert line == seen
 
 
 def test_an_operator_without_eligible_items_has_a_line_too(lake: Lake) -> None:
