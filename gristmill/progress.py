@@ -80,6 +80,7 @@ class Drawn:
 
     def done(self, report: EntryReport) -> None:
         """Prints the entry's counts."""
+        self.progress.reset(self.current, total=1, description="counting and planning")
         name = f"  {report.stage.value:<11}{report.name:<18}"
         if report.n_in == 0:
             self._print(f"{name}0 of {report.n_seen} eligible")

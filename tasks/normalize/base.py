@@ -112,7 +112,7 @@ class Importer(Operator, frozen=True, kw_only=True):
         whole = sum(file.path.stat().st_size for file in files) or 1
         before, items = 0, list[Item]()
         for file, item in self._items(files, ctx):
-            if len(items) == PAGE:
+            if item is not None and len(items) == PAGE:
                 at = before + items[-1].params.get("offset", 0)
                 yield Plan(items=tuple(items), n_seen=len(items), share=min(at / whole, 0.99))
                 items = []
