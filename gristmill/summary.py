@@ -2,10 +2,9 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rich.padding import Padding
-
+from gristmill.funnel import print_funnel
 from gristmill.output import out, reasons_text, table
 
 if TYPE_CHECKING:
@@ -28,33 +27,13 @@ group by all order by all
 """
 
 
-def print_funnel(rows: list[dict[str, Any]]) -> None:
-    """The funnel view, one line per entry in the order in which they ran; reasons beside it or, narrow, below."""
-    head = f"{'stage':<11}{'operator':<16}{'in':>8}{'kept':>8}{'dropped':>9}{'dead':>6}{'pending':>9}"
-    out.print(f"[bold]{head}  reasons[/bold]")
-    for row in sorted(rows, key=lambda row: row["created_at"]):
-        line = f"{row['stage']:<11}{row['operator']:<16}{row['n_in']:>8}{row['n_kept']:>8}{row['n_dropped']:>9}"
-        line += f"{row['n_dead']:>6}{row['n_pending']:>9}"
-        reasons = _reasons(row)
-        wide = len(line) + 2 + len(reasons) <= out.width
-        out.print(f"{line}  {reasons}" if wide else line, markup=False)
-        if not wide:
-            out.print(Padding(reasons, (0, 0, 0, 11)), style="dim", markup=False)
-
-
-def _reasons(row: dict[str, Any]) -> str:
-    if row["n_in"] == 0:
-        return f"0 of {row['n_seen']} eligible"
-    return reasons_text(json.loads(row["reasons"])) if row["reasons"] else ""
-
-
 def print_summary(summary: "Summary", *, published: bool = True) -> None:
     """The whole summary of a run; what to try next where it published a dataset."""
     from warehouse.counts import funnel_of
     from warehouse.lake import Lake
 
     lake = Lake.open(summary.lake, read_only=True)
-    print_funnel(funnel_of(lake, summary.run_id))
+    print_funnel(lake, funnel_of(lake, summary.run_id))
     rates = lake.sql_aside(_RATES, [summary.run_id]).to_pylist()
     if rates:
         table(

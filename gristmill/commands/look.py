@@ -90,8 +90,8 @@ def _status(run: dict[str, Any]) -> str:
 
 def funnel(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
     """Show every count of a run: what went in, what was kept, dropped (why), dead, pending."""
+    from gristmill.funnel import print_funnel
     from gristmill.output import print_json
-    from gristmill.summary import print_funnel
     from warehouse.counts import funnel_of
 
     opened = open_lake(lake)
@@ -99,7 +99,7 @@ def funnel(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption
     if as_json:
         print_json(rows)
     else:
-        print_funnel(rows)
+        print_funnel(opened, rows)
 
 
 def failed(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
