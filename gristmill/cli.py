@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from gristmill.commands import data, explore, look, run, schedule, tools, verify
+from gristmill.commands import data, explore, look, report, run, schedule, tools, verify
 
 app = typer.Typer(
     name="gristmill",
@@ -18,7 +18,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     add_completion=False,
 )
-for group in (run, look, data, explore, schedule, tools, verify):
+for group in (run, look, report, data, explore, schedule, tools, verify):
     group.add_to(app)
 
 

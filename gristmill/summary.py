@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gristmill.funnel import print_funnel
 from gristmill.output import out, reasons_text, table
@@ -27,6 +27,12 @@ group by all order by all
 """
 
 
+def pass_rates(lake: "Lake", run_id: str) -> list[dict[str, Any]]:
+    """How many of a run's samples passed, per teacher, kind of task and strategy."""
+    rows: list[dict[str, Any]] = lake.sql_aside(_RATES, [run_id]).to_pylist()
+    return rows
+
+
 def print_summary(summary: "Summary", *, published: bool = True) -> None:
     """The whole summary of a run; what to try next where it published a dataset."""
     from warehouse.counts import funnel_of
@@ -34,7 +40,7 @@ def print_summary(summary: "Summary", *, published: bool = True) -> None:
 
     lake = Lake.open(summary.lake, read_only=True)
     print_funnel(lake, funnel_of(lake, summary.run_id))
-    rates = lake.sql_aside(_RATES, [summary.run_id]).to_pylist()
+    rates = pass_rates(lake, summary.run_id)
     if rates:
         table(
             "pass rate",

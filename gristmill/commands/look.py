@@ -31,7 +31,7 @@ def open_lake(lake: str) -> "Lake":
     return Lake.open(lake, read_only=True)
 
 
-def _run_id(lake: "Lake", given: str) -> str:
+def run_id_of(lake: "Lake", given: str) -> str:
     """The one run whose id starts with `given`; for an empty string the newest that got as far as an entry."""
     from schemas.errors import UserError
 
@@ -95,7 +95,7 @@ def funnel(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption
     from warehouse.counts import funnel_of
 
     opened = open_lake(lake)
-    rows = funnel_of(opened, _run_id(opened, run))
+    rows = funnel_of(opened, run_id_of(opened, run))
     if as_json:
         print_json(rows)
     else:
@@ -107,7 +107,7 @@ def failed(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption
     from gristmill.output import out, print_json
 
     opened = open_lake(lake)
-    where, params = ("where run_id = ?", [_run_id(opened, run)]) if run else ("", [])
+    where, params = ("where run_id = ?", [run_id_of(opened, run)]) if run else ("", [])
     rows = opened.sql(
         "select stage, operator, source, position, reason, detail, retry, item_id from dead_letters "  # noqa: S608 - constant
         f"{where} order by stage, source, position",
