@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,6 +14,8 @@ from schemas.vocabulary import Stage
 from tasks.normalize import base
 from tasks.normalize.importer.openai_chat import OpenaiChat
 from tasks.normalize.source.spans import CHUNK
+from tasks.operator import Item, WorkingSet
+from tasks.stage import plan_entry
 from warehouse.counts import check_counts
 
 CHAT = {"use": "openai_chat", "dataset": "unit"}
@@ -130,6 +133,26 @@ def test_a_plan_in_parts_gives_what_one_plan_gives(
     once = run_entry(Stage.NORMALIZE, entry)
     assert once.after.trajectories == parts.after.trajectories
     assert once.ctx.lake.sql("select count(*) n from trajectories").to_pylist() == [{"n": 12}]
+
+
+def test_only_batches_of_which_something_is_undecided_are_planned(
+    tmp_path: Path, run_entry: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OpenaiChat, "batch_size", 2)
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(b"\n".join([*(line(n) for n in range(4)), b'{"x": 1}']))
+    ctx = run_entry(Stage.NORMALIZE, {**CHAT, "paths": ["a.jsonl"]}).ctx
+
+    def planned() -> list[list[str]]:
+        (part,) = plan_entry(ctx, Stage.NORMALIZE, 0, WorkingSet())
+        batches = [msgspec.msgpack.decode(ref.items, type=list[Item]) for ref in part.batches]
+        return [[item.ref for item in items] for items in batches]
+
+    assert planned() == []
+    with file.open("ab") as grown:
+        grown.write(b"\n" + b"\n".join(line(n) for n in range(10, 12)))
+    # The batch of the record that is dead for good is cut as ever, since its lease is on its items.
+    assert planned() == [["a.jsonl:5", "a.jsonl:6"], ["a.jsonl:7"]]
 
 
 def test_a_preview_ends_in_the_part_where_its_limit_lies(
