@@ -6,8 +6,10 @@ decisions), the table as the lake takes it, Parquet; the kernels are compiled be
 peer, given with
 --peer DIR (a checkout of the agent-data-protocol project), is its converter `datasets/NAME/raw_to_standardized.py`
 over the same file, less its start-up. Both in turn, five runs, median, CPU time of the process and its children.
+The peer's JSON goes nowhere and uncompressed; --codec says how our Parquet is compressed, `size` what it takes beside
+the raw file.
 
-    python benchmarks/normalize.py [--peer DIR] [--json] [--runs N]
+    python benchmarks/normalize.py [--peer DIR] [--codec lz4|zstd|snappy|none] [--json] [--runs N]
 """
 
 import argparse
@@ -141,7 +143,7 @@ def cpu() -> float:
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
-def ours(shape: Shape, file: Path, out: Path) -> float:
+def ours(shape: Shape, file: Path, out: Path, codec: str) -> float:
     """CPU seconds of the whole way with one core."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -168,7 +170,7 @@ def ours(shape: Shape, file: Path, out: Path) -> float:
         held.append(to_arrow("trajectories", result.rows["trajectories"]))
         if sum(table.nbytes for table in held) >= ROW_GROUP or number == len(batches):
             table = pa.concat_tables(held)
-            writer = writer or pq.ParquetWriter(out, table.schema, compression="lz4", use_dictionary=False)
+            writer = writer or pq.ParquetWriter(out, table.schema, compression=codec, use_dictionary=False)
             writer.write_table(table)
             held = []
     if writer is not None:
@@ -195,8 +197,8 @@ def theirs(peer: Path, shape: Shape, file: Path) -> float:
     return cpu() - start
 
 
-def measure(peer: Path | None, runs: int) -> dict[str, dict[str, float]]:
-    """Records per second of each shape: ours, and the peer's where there is one."""
+def measure(peer: Path | None, runs: int, codec: str) -> dict[str, dict[str, float]]:
+    """Records per second of each shape: ours, and the peer's where there is one; size of our file to the raw one."""
     found: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, shape in SHAPES.items():
@@ -204,13 +206,15 @@ def measure(peer: Path | None, runs: int) -> dict[str, dict[str, float]]:
             file, empty = Path(folder) / f"{name}.jsonl", Path(folder) / "empty.jsonl"
             file.write_text("".join(json.dumps(shape.make(rng, number)) + "\n" for number in range(shape.count)))
             empty.touch()
+            out = Path(folder) / "out.parquet"
             rates: dict[str, list[float]] = {"ours": [], "adp": []}
             for _ in range(runs):
-                rates["ours"].append(shape.count / ours(shape, file, Path(folder) / "out.parquet"))
+                rates["ours"].append(shape.count / ours(shape, file, out, codec))
                 if peer is not None:
                     idle = theirs(peer, shape, empty)
                     rates["adp"].append(shape.count / max(theirs(peer, shape, file) - idle, 1e-6))
             found[name] = {who: round(statistics.median(each), 1) for who, each in rates.items() if each}
+            found[name]["size"] = round(out.stat().st_size / file.stat().st_size, 2)
     return found
 
 
@@ -219,17 +223,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peer", type=Path, help="a checkout of the agent-data-protocol project")
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--codec", choices=["lz4", "zstd", "snappy", "none"], default="lz4")
     parser.add_argument("--json", action="store_true", help="one line of JSON")
     given = parser.parse_args()
     if given.peer is not None and not (given.peer / "datasets").is_dir():
         parser.error(f"{given.peer} is no checkout of the agent-data-protocol project (it has no folder 'datasets')")
-    rates = measure(given.peer, given.runs)
+    rates = measure(given.peer, given.runs, given.codec)
     result = {
         "figure": rates["swe-smith"]["ours"],
         "unit": "swe-smith-shaped records/s/core",
         "peers": {f"adp {name}": rate["adp"] for name, rate in rates.items() if "adp" in rate},
         "ratio": {f"adp {n}": round(r["ours"] / r["adp"], 2) for n, r in rates.items() if "adp" in r},
         "shapes": {name: rate["ours"] for name, rate in rates.items()},
+        "codec": given.codec,
+        "size": {name: rate["size"] for name, rate in rates.items()},
     }
     print(json.dumps(result, indent=None if given.json else 2))
 

@@ -1,5 +1,7 @@
 """What the kernels write: flat columns of steps, calls and results, with the bytes of their texts side by side."""
 
+import threading
+
 import numpy as np
 import pyarrow as pa
 
@@ -42,8 +44,10 @@ _ROWS = {
     ANSWERS: (SAID_ENDS,),
 }
 # What share of the records' bytes a text has at most, as a rule; of the others a sixteenth will do. Room that is not
-# written to is free, but large blocks go back to the system when freed, and come anew with a fault for every page.
+# written to is free.
 _SHARE = {CONTENT: 1, SAID: 1, RAW: 8, JSON: 8}
+# The room that a thread keeps for its next batch, at most; of this a fifth is ever written to.
+_KEPT = 64 << 20
 # How a result found its call.
 BY_NAME, BY_ORDER, BY_NONE = range(3)
 
@@ -55,8 +59,13 @@ class Made:
         """Size: how many bytes of records are to come."""
         self.expected = size
         self.table = np.zeros(_SIZE, np.int64)
-        self.texts: dict[int, Array] = {}
-        self.columns: dict[int, Array] = {}
+        self.texts: dict[int, Array] = _own.__dict__.pop("texts", {})
+        self.columns: dict[int, Array] = _own.__dict__.pop("columns", {})
+        for text, held in self.texts.items():
+            self.table[2 * text : 2 * text + 2] = address(held)
+        for column, held in self.columns.items():
+            self.table[column] = address(held)
+            held[0] = 0
 
     def count(self, rows: int) -> int:
         """How many steps, parts, calls … there are."""
@@ -98,12 +107,32 @@ class Made:
                     self.columns[column] = _grown(old, used, most, self.expected // 256, np.int64)
                     self.table[column] = address(self.columns[column])
 
+    def settle(self) -> None:
+        """Moves what was written into one block of its size; the room goes to this thread's next batch.
+
+        Two dozen blocks of their own, each ending somewhere in a fresh huge page, cost more to get than to fill.
+        """
+        own = {text: self.text(text) for text in self.texts if text != SPARE}
+        own |= {column: self.column(rows, column, 1) for rows, some in _ROWS.items() for column in some if self.columns}
+        block = np.frombuffer(pa.allocate_buffer(sum(-(-one.nbytes // 8) * 8 for one in own.values())), np.uint8)
+        at = 0
+        for place, one in own.items():
+            own[place] = block[at : at + one.nbytes].view(one.dtype)
+            own[place][:] = one
+            at += -(-one.nbytes // 8) * 8
+        if sum(held.nbytes for held in (*self.texts.values(), *self.columns.values())) <= _KEPT:
+            _own.texts, _own.columns = self.texts, self.columns
+        self.texts = {text: own[text] for text in self.texts if text != SPARE}
+        self.columns = {column: own[column] for column in self.columns}
+
+
+_own = threading.local()
+
 
 def _grown(held: Array | None, used: int, more: int, expected: int, kind: type) -> Array:
     """An array with room for `more` than the `used` elements of `held`; the first one for what is expected as well."""
     room = used + more + expected if held is None else max(used + more, 2 * len(held))
-    # Arrow's pool keeps what was freed; numpy's large blocks go back to the system and come anew, page by page.
-    made: Array = np.frombuffer(pa.allocate_buffer(room * np.dtype(kind).itemsize), kind)
+    made: Array = np.empty(room, kind)
     if held is None:
         made[:used] = 0
     else:

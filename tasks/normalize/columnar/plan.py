@@ -1,6 +1,7 @@
 """An importer's dialect as the kernels take it: the names that its records use, and how calls hide in text."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -42,8 +43,9 @@ class Prepared(NamedTuple):
     role: str
 
 
+@lru_cache(maxsize=16)
 def prepare(plain: Plain) -> Prepared | None:
-    """What the kernels need to read records of this kind; None where they know nothing of it."""
+    """What the kernels need to read records of this kind, made once; None where they know nothing of it."""
     reader, dialect = plain.reader, plain.reader.dialect
     role = next((name for name, source in reader.roles.items() if source is Source.USER and name not in _MEANING), None)
     if role is None or plain.role == plain.content:

@@ -93,7 +93,8 @@ class Batch:
             start = stop
 
     def columns(self) -> Columns | None:
-        """What was read; None when no record was taken."""
+        """What was read, once all was; None when no record was taken."""
+        self.made.settle()
         if not self.taken:
             return None
         return Columns(self.taken, self.facts, np.concatenate(self.ends), np.concatenate(self.acts), self.made)
@@ -105,7 +106,8 @@ class Batch:
         records[:, STOP] = [place.length for place in places]
         records[:, BEGIN] += base - begin
         records[:, STOP] += records[:, BEGIN]
-        turns = np.empty((size // _TURN + count + 1, TURN), np.int64)
+        room = (size // _TURN + count + 1) * TURN * 8
+        turns = _buffer("turns", room)[:room].view(np.int64).reshape(-1, TURN)
         text = _buffer("text", size + PAD)
         after, used = scan(address(records), count, address(self.prepared.terms), address(turns), address(text))
         turns = turns[: (after - address(turns)) // (8 * TURN)]
@@ -182,7 +184,7 @@ def _buffer(name: str, size: int) -> Array:
     held: Array | None = getattr(_own, name, None)
     if held is None or len(held) < size:
         held = np.empty(max(size, CHUNK + PAD), np.uint8)
-        if size <= 4 * CHUNK:
+        if size <= 8 * CHUNK:
             setattr(_own, name, held)
     return held
 
