@@ -45,6 +45,11 @@ _ATTEMPTS = 12
 # An engine for heavy queries: so much memory, which every further thread asks more of, and the disk beyond it.
 ASIDE = {"memory_limit": "160MB", "threads": "2", "preserve_insertion_order": "false"}
 
+# An engine for large appends, and from how many bytes on an append is one. With a second thread DuckDB collects rows
+# batch by batch to keep their order: 1170 us of CPU time for a trajectory of 70 kB, 630 with one thread.
+APPENDING = {"threads": "1"}
+LARGE = 1 << 20
+
 
 class Stamp(NamedTuple):
     """Who wrote a row: run, operator (plug-in id) and the operator's fingerprint."""
@@ -62,6 +67,7 @@ class Lake(Reads):
         self.address = where.given
         self.leases = Leases(where)
         self._con = con
+        self._appending: duckdb.DuckDBPyConnection | None = None
         self._lock = writer_lock(where)
         self._guard = threading.Lock()
         self._indexes: dict[tuple[str, str], RowIndex] = {}
@@ -145,7 +151,7 @@ class Lake(Reads):
             return
 
     def _commit(self, by: Stamp, rows: dict[str, pa.Table], lease: Lease | None) -> dict[str, int]:
-        con = self.cursor()
+        con = self._appender() if sum(batch.nbytes for batch in rows.values()) > LARGE else self.cursor()
         now = datetime.now(UTC)
         try:
             con.execute("BEGIN")
@@ -275,6 +281,8 @@ class Lake(Reads):
         self.leases.close()
         with self._guard:
             self._con.close()
+            if self._appending is not None:
+                self._appending.close()
 
     def __enter__(self) -> "Lake":
         return self
@@ -292,6 +300,15 @@ class Lake(Reads):
         """A connection of its own to the same lake; for this package, the caller closes it."""
         with self._guard:
             con = self._con.cursor()
+        con.execute("USE lake")
+        return con
+
+    def _appender(self) -> duckdb.DuckDBPyConnection:
+        """As `cursor`, of the engine for large appends; it is made when it is first asked for."""
+        with self._guard:
+            if self._appending is None:
+                self._appending = connect(self.where, self.how, APPENDING)
+            con = self._appending.cursor()
         con.execute("USE lake")
         return con
 
