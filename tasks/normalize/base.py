@@ -6,14 +6,10 @@ that can't be read becomes a dead letter with line and byte; the rest goes on.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from hashlib import blake2b
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
-import numpy as np
 
 from schemas.errors import RecordError
 from schemas.ids import content_id, digest
@@ -21,24 +17,19 @@ from schemas.rows import DeadLetter, TokenSpan
 from schemas.trajectory import Provenance, Trajectory
 from schemas.vocabulary import Kind, Stage
 from tasks.normalize.media import has_media, without_media
-from tasks.normalize.seen import Seen
-from tasks.normalize.source.files import File, Shape, expand, shape_of
-from tasks.normalize.source.spans import Span, digest_of, read_spans, spans_of, stamp_of
-from tasks.normalize.source.tables import read_rows, rows_of
-from tasks.normalize.strict import Record, decode, decode_file
+from tasks.normalize.planning import items_of
+from tasks.normalize.reading import Reading, linked, own_spans
+from tasks.normalize.records import as_planned, records_of
+from tasks.normalize.source.files import expand
+from tasks.normalize.strict import Record, decode_file
 from tasks.operator import Effect, Item, Operator, Outcome, Pending, Plan, Result, Unit, WorkingSet, dead, drop, keep
 
 if TYPE_CHECKING:
     from tasks.context import Context
     from tasks.normalize.plain import Plain
 
-MAX_RECORD = 256 << 20
-
 # Records planned at once: some 60 MB of items, decisions and ids.
 PAGE = 20_000
-
-# Records looked up at once among those seen before.
-SPANS = 4096
 
 # Source bytes read as one batch, and what a row of a table is taken for.
 BATCH_BYTES, ROW_BYTES = 8 << 20, 8 << 10
@@ -46,17 +37,6 @@ BATCH_BYTES, ROW_BYTES = 8 << 20, 8 << 10
 # Records, or bytes of them, from which on a batch is read in bulk: below, loading the kernels costs more than they
 # save; and the size of a file from which on compiling them does not (where `gristmill setup` has not done it).
 BULK, BULK_BYTES, COMPILE_BYTES = 64, 1 << 20, 1 << 30
-
-
-class Reading(msgspec.Struct, frozen=True, gc=False):
-    """What a reader makes of a record: a trajectory (its id and provenance still open) and its token spans.
-
-    `parent` is the number of the reading, of the same record, that this one branches off.
-    """
-
-    trajectory: Trajectory
-    spans: tuple[TokenSpan, ...] = ()
-    parent: int | None = None
 
 
 class Importer(Operator, frozen=True, kw_only=True):
@@ -111,7 +91,7 @@ class Importer(Operator, frozen=True, kw_only=True):
         files = expand(self.paths, ctx.recipe_dir)
         whole = sum(file.path.stat().st_size for file in files) or 1
         before, items = 0, list[Item]()
-        for file, item in self._items(files, ctx):
+        for file, item in items_of(files, content_id("record", self.fingerprint(ctx)), self.takes_whole):
             if item is not None and len(items) == PAGE:
                 at = before + items[-1].params.get("offset", 0)
                 yield Plan(items=tuple(items), n_seen=len(items), share=min(at / whole, 0.99))
@@ -121,27 +101,6 @@ class Importer(Operator, frozen=True, kw_only=True):
             else:
                 items.append(item)
         yield Plan(items=tuple(items), n_seen=len(items))
-
-    def _items(self, files: Sequence[File], ctx: "Context") -> Iterator[tuple[File, Item | None]]:
-        """Every record of every file, and a None after each file."""
-        base = content_id("record", self.fingerprint(ctx))
-        # Eight bytes of the digest tell records apart here: a false "seen before" would only number a record anew.
-        seen = Seen()
-        for file in files:
-            stamp = stamp_of(file.path)
-            shape = Shape.DOCUMENT if self.takes_whole(file.path) else shape_of(file.path)
-            ordinal = 0
-            for block, error in _blocks(rows_of(file.path) if shape is Shape.TABLE else spans_of(file.path, shape)):
-                keys = np.frombuffer(b"".join(span.digest[:8] for span in block), np.uint64)
-                for span, occurrence in zip(block, seen.before(keys).tolist(), strict=True):
-                    yield file, _item(base, file, shape, span, occurrence, stamp)
-                    ordinal = span.ordinal
-                if error is not None:
-                    # What follows the damage cannot be told apart: one item for it.
-                    if shape is not Shape.TABLE:
-                        raise error
-                    yield file, _broken(base, file, ordinal + 1, stamp, error)
-            yield file, None
 
     def plain(self, ctx: "Context") -> "Plain | None":
         """How records that are plain chats are written, where this format has such; they are read without objects."""
@@ -161,14 +120,14 @@ class Importer(Operator, frozen=True, kw_only=True):
 
     def run(self, items: Sequence[Item], ctx: "Context") -> Result:
         """Reads the records of a batch: plain ones in bulk where that pays, all others one by one."""
-        before = _as_planned(items, ctx)
+        before = as_planned(items, ctx.path)
         if self._in_bulk(items, ctx):
             from tasks.normalize.columnar.result import read_batch
 
             result = read_batch(self, items, ctx)
         else:
             result = self.run_reference(items, ctx)
-        if before <= _as_planned(items, ctx):
+        if before <= as_planned(items, ctx.path):
             return result
         # A file changed under the reading. Now that its stamp says so, each record is known by its own hash.
         return self.run_reference(items, ctx)
@@ -179,7 +138,7 @@ class Importer(Operator, frozen=True, kw_only=True):
             return False
         if len(items) < BULK and sum(item.params["length"] for item in items) < BULK_BYTES:
             return False
-        from tasks.normalize.columnar.warm import compiled
+        from tasks.normalize.columnar.compiled import compiled
 
         file = ctx.path(items[0].params["file"])
         return file.is_file() and (compiled() or file.stat().st_size >= COMPILE_BYTES)
@@ -192,7 +151,7 @@ class Importer(Operator, frozen=True, kw_only=True):
         trajectories: list[Trajectory] = []
         token_spans: list[TokenSpan] = []
         base = content_id("record", self.fingerprint(ctx))
-        for item, record in self._records(items, base, ctx):
+        for item, record in records_of(items, base, ctx.path, self):
             if isinstance(record, Pending):
                 pending.append(record)
                 continue
@@ -210,11 +169,11 @@ class Importer(Operator, frozen=True, kw_only=True):
                 continue
             made = [self._whole(item, number, reading.trajectory, record) for number, reading in enumerate(readings)]
             if len(made) > 1:
-                made = _linked(readings, made)
+                made = linked(readings, made)
             trajectories.extend(made)
             for reading, trajectory in zip(readings, made, strict=True):
                 if reading.spans:
-                    token_spans.extend(_spans(reading.spans, trajectory.id))
+                    token_spans.extend(own_spans(reading.spans, trajectory.id))
             outcomes.append(keep(item, outputs=tuple(trajectory.id for trajectory in made)))
         return Result(
             outcomes=tuple(outcomes),
@@ -222,44 +181,6 @@ class Importer(Operator, frozen=True, kw_only=True):
             dead=tuple(dead_letters),
             pending=tuple(pending),
         )
-
-    def _records(
-        self, items: Sequence[Item], base: str, ctx: "Context"
-    ) -> Iterator[tuple[Item, Record | RecordError | Pending]]:
-        first = 0
-        while first < len(items):
-            last = first + 1
-            while last < len(items) and items[last].params["file"] == items[first].params["file"]:
-                last += 1
-            group = items[first:last]
-            path = ctx.path(group[0].params["file"])
-            if not path.is_file():
-                yield from ((item, Pending(item_id=item.id, reason="file_gone")) for item in group)
-            elif "row" in group[0].params:
-                yield from _rows(path, group)
-            else:
-                yield from self._texts(path, group, base)
-            first = last
-
-    def _texts(
-        self, path: Path, group: Sequence[Item], base: str
-    ) -> Iterator[tuple[Item, Record | RecordError | Pending]]:
-        trusted = stamp_of(path) == group[0].params["stamp"]
-        short = [item for item in group if item.params["length"] <= MAX_RECORD]
-        pieces = read_spans(path, [(item.params["offset"], item.params["length"]) for item in short])
-        for item in group:
-            if item.params["length"] > MAX_RECORD:
-                yield item, RecordError("too_long", f"{item.params['length']} bytes, the limit is {MAX_RECORD}")
-                continue
-            piece = next(pieces)
-            if not trusted and item.id != _id(base, digest_of(piece.raw), item.params.get("n", 0)):
-                yield item, Pending(item_id=item.id, reason="file_changed")
-                continue
-            try:
-                whole = item.params.get("shape") == Shape.DOCUMENT and self.takes_whole(path)
-                yield item, self.decode_whole(bytes(piece.raw)) if whole else decode(piece.raw, piece.marks)
-            except RecordError as error:
-                yield item, error
 
     def _whole(self, item: Item, number: int, trajectory: Trajectory, record: Record) -> Trajectory:
         """The trajectory under its id and with the whole provenance."""
@@ -281,95 +202,6 @@ class Importer(Operator, frozen=True, kw_only=True):
                 replaced_text=own.replaced_text + record.replaced,
             ),
         )
-
-
-def _as_planned(items: Sequence[Item], ctx: "Context") -> set[str]:
-    """The files of a batch that are still the ones that were planned."""
-    files = {item.params["file"]: item.params["stamp"] for item in items}
-    return {file for file, stamp in files.items() if (path := ctx.path(file)).is_file() and stamp_of(path) == stamp}
-
-
-def _linked(readings: Sequence[Reading], made: list[Trajectory]) -> list[Trajectory]:
-    """The trajectories of one record with their links to each other under the ids they have here."""
-    by_source = {row.source_id: row.id for row in made if row.source_id is not None}
-    linked: list[Trajectory] = []
-    for reading, row in zip(readings, made, strict=True):
-        parents = row.parents if reading.parent is None else (*row.parents, made[reading.parent].id)
-        links = tuple(
-            msgspec.structs.replace(link, trajectory_id=by_source.get(link.trajectory_id, link.trajectory_id))
-            for link in row.subagents
-        )
-        linked.append(msgspec.structs.replace(row, parents=parents, subagents=links))
-    return linked
-
-
-def _spans(spans: Sequence[TokenSpan], trajectory_id: str) -> list[TokenSpan]:
-    return [
-        msgspec.structs.replace(
-            span, id=content_id("span", trajectory_id, span.step, order), trajectory_id=trajectory_id
-        )
-        for order, span in enumerate(spans)
-    ]
-
-
-def _rows(path: Path, group: Sequence[Item]) -> Iterator[tuple[Item, Record | RecordError | Pending]]:
-    if stamp_of(path) != group[0].params["stamp"]:
-        yield from ((item, Pending(item_id=item.id, reason="file_changed")) for item in group)
-        return
-    for item in group:
-        if "broken" in item.params:
-            yield item, RecordError("unreadable_table", f"this row and all after it: {item.params['broken']}")
-    ordered = sorted((item for item in group if "broken" not in item.params), key=lambda item: item.params["row"])
-    rows = read_rows(path, [item.params["row"] for item in ordered])
-    for item in ordered:
-        yield item, Record(next(rows))
-
-
-def _blocks(spans: Iterator[Span]) -> Iterator[tuple[list[Span], Exception | None]]:
-    """The records of a file, SPANS at a time, and the error that ended them."""
-    while True:
-        block: list[Span] = []
-        try:
-            block.extend(islice(spans, SPANS))
-        except (ValueError, OverflowError, OSError) as error:
-            # Arrow's own errors are ValueErrors.
-            yield block, error
-            return
-        yield block, None
-        if len(block) < SPANS:
-            return
-
-
-@lru_cache(maxsize=8)
-def _prefix(base: str) -> bytes:
-    return f"item\n{base}\n".encode()
-
-
-def _id(base: str, record: bytes, occurrence: int) -> str:
-    # `schemas.ids.digest`, without its way through text: this is done for every record of every file.
-    data = _prefix(base) + record if not occurrence else _prefix(base) + record + b"\n%d" % occurrence
-    return blake2b(data, digest_size=16).hexdigest()
-
-
-def _item(base: str, file: File, shape: Shape, span: Span, occurrence: int, stamp: str) -> Item:
-    params: dict[str, Any] = {"file": str(file.path), "stamp": stamp}
-    if shape is Shape.TABLE:
-        params["row"] = span.offset
-    else:
-        params["offset"], params["length"] = span.offset, span.length
-        if occurrence:
-            params["n"] = occurrence
-        if shape is not Shape.LINES:
-            params["shape"] = shape.value
-    return Item(id=_id(base, span.digest, occurrence), ref=f"{file.name}:{span.ordinal}", params=params)
-
-
-def _broken(base: str, file: File, ordinal: int, stamp: str, error: Exception) -> Item:
-    """The rest of a table that cannot be read on: one item, which becomes a dead letter."""
-    why = f"{type(error).__name__}: {error}"[:500]
-    params = {"file": str(file.path), "stamp": stamp, "row": ordinal - 1, "broken": why}
-    key = digest(f"{base}\n{file.name}\n{stamp}\n{ordinal}\nbroken")
-    return Item(id=key, ref=f"{file.name}:{ordinal}", params=params)
 
 
 def _dead(item: Item, error: RecordError) -> DeadLetter:

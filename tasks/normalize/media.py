@@ -26,7 +26,7 @@ from warehouse.blobs import Blobs, key_of
 from warehouse.lake import Lake
 
 if TYPE_CHECKING:
-    from tasks.normalize.base import Reading
+    from tasks.normalize.reading import Reading
 
 # The largest blob; one this size is held in memory twice while it is decoded.
 MAX_BLOB = 64 << 20

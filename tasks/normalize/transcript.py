@@ -9,10 +9,10 @@ import msgspec
 from schemas.errors import RecordError
 from schemas.rows import TokenSpan
 from schemas.trajectory import Outcome, Policy
-from tasks.normalize.base import Reading
 from tasks.normalize.chat import Reader
 from tasks.normalize.dialect import Dialect
 from tasks.normalize.draft import Draft
+from tasks.normalize.reading import Reading
 
 _IDS = tuple[Annotated[int, msgspec.Meta(ge=0, lt=2**31)], ...]
 

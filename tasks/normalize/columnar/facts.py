@@ -12,7 +12,7 @@ from tasks.normalize.draft import Draft, layout_of
 from tasks.normalize.plain import Plain
 
 if TYPE_CHECKING:
-    from tasks.normalize.base import Reading
+    from tasks.normalize.reading import Reading
 
 
 class Facts(NamedTuple):

@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from tasks.normalize.columnar.warm import forget_stale
+from tasks.normalize.columnar.compiled import forget_stale
 
 F = TypeVar("F", bound=Callable[..., object])
 Array = np.ndarray[Any, Any]

@@ -36,7 +36,7 @@ from tasks.normalize.plain import Plain
 from tasks.normalize.strict import decode, decode_flat
 
 if TYPE_CHECKING:
-    from tasks.normalize.base import Reading
+    from tasks.normalize.reading import Reading
 
 CHUNK = 1 << 20
 # Longer records are left to the reference reader: the room that the kernels may need is many times the record.

@@ -12,11 +12,12 @@ import msgspec
 from schemas.errors import RecordError
 from schemas.trajectory import Outcome, Part, Step, ToolCall, ToolResult
 from schemas.vocabulary import PairedBy, PartType, Source
-from tasks.normalize.base import Importer, Reading
+from tasks.normalize.base import Importer
 from tasks.normalize.content import json_part
 from tasks.normalize.decoder.found import Found, code_call, compact, from_value
 from tasks.normalize.draft import Draft, pair
 from tasks.normalize.known import lose_unknown
+from tasks.normalize.reading import Reading
 
 _ACTIONS = frozenset({"api_action", "code_action", "message_action"})
 _COMMON = {"class_", "reasoning_content", "reward", "tool_call_id", "description"}

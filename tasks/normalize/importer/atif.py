@@ -14,11 +14,12 @@ from schemas.errors import RecordError
 from schemas.rows import TokenSpan
 from schemas.trajectory import Part, Policy, Step, Subagent, ToolCall, ToolResult, Usage
 from schemas.vocabulary import PairedBy, PartType, Source
-from tasks.normalize.base import Importer, Reading
+from tasks.normalize.base import Importer
 from tasks.normalize.content import media, parts_of
 from tasks.normalize.decoder.found import compact, from_value
 from tasks.normalize.draft import SCORE, Draft, pair
 from tasks.normalize.known import lose_unknown
+from tasks.normalize.reading import Reading
 from tasks.normalize.transcript import a_dict, token_span
 from tasks.normalize.usage import whole
 

@@ -10,10 +10,11 @@ from functools import cached_property
 from typing import Any
 
 from schemas.errors import RecordError
-from tasks.normalize.base import Importer, Reading
+from tasks.normalize.base import Importer
 from tasks.normalize.chat import Reader
 from tasks.normalize.dialect import Dialect
 from tasks.normalize.draft import Draft
+from tasks.normalize.reading import Reading
 from tasks.normalize.transcript import an_object, transcript
 
 _FIELDS = ("text", "prompt", "conversation", "content")

@@ -13,9 +13,10 @@ import msgspec
 
 from schemas.errors import RecordError
 from schemas.trajectory import Policy, Step, Subagent
-from tasks.normalize.base import Importer, Reading
+from tasks.normalize.base import Importer
 from tasks.normalize.decoder.anthropic_blocks import messages_of
 from tasks.normalize.draft import Draft
+from tasks.normalize.reading import Reading
 from tasks.normalize.transcript import a_dict, an_object, transcript
 
 Line = dict[str, Any]

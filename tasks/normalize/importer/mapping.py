@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 
 from schemas.ids import content_id
-from tasks.normalize.base import Importer, Reading
+from tasks.normalize.base import Importer
 from tasks.normalize.chat import Reader
 from tasks.normalize.draft import Draft
 from tasks.normalize.mapping import (
@@ -24,6 +24,7 @@ from tasks.normalize.mapping import (
     used_fields,
 )
 from tasks.normalize.plain import Plain
+from tasks.normalize.reading import Reading
 from tasks.normalize.transcript import an_object, transcript
 
 if TYPE_CHECKING:

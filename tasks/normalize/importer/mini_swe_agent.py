@@ -9,10 +9,11 @@ from typing import Any
 
 from schemas.errors import RecordError
 from schemas.trajectory import Policy
-from tasks.normalize.base import Importer, Reading
+from tasks.normalize.base import Importer
 from tasks.normalize.chat import Reader
 from tasks.normalize.dialect import Dialect
 from tasks.normalize.draft import Draft
+from tasks.normalize.reading import Reading
 from tasks.normalize.transcript import a_dict, an_object, transcript
 from tasks.normalize.usage import usage_fields, usage_of
 

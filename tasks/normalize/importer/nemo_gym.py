@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from schemas.errors import RecordError
-from tasks.normalize.base import Importer, Reading
+from tasks.normalize.base import Importer
 from tasks.normalize.decoder.response_items import tools_of
 from tasks.normalize.draft import Draft
 from tasks.normalize.importer.openai_responses import KNOWN, exchange
+from tasks.normalize.reading import Reading
 from tasks.normalize.transcript import a_dict, a_list, an_object, token_span, transcript
 
 

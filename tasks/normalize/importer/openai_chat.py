@@ -11,11 +11,12 @@ import msgspec
 
 from schemas.errors import RecordError
 from schemas.vocabulary import ActionSpace
-from tasks.normalize.base import Importer, Reading
+from tasks.normalize.base import Importer
 from tasks.normalize.chat import Reader
 from tasks.normalize.dialect import Dialect
 from tasks.normalize.draft import Draft
 from tasks.normalize.plain import Plain
+from tasks.normalize.reading import Reading
 from tasks.normalize.strict import decode
 
 if TYPE_CHECKING:

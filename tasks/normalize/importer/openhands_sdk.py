@@ -9,10 +9,11 @@ from typing import Any
 
 from schemas.errors import RecordError
 from schemas.trajectory import Policy
-from tasks.normalize.base import Importer, Reading
+from tasks.normalize.base import Importer
 from tasks.normalize.decoder.found import compact
 from tasks.normalize.draft import Draft
 from tasks.normalize.known import lose_unknown
+from tasks.normalize.reading import Reading
 from tasks.normalize.transcript import a_dict, an_object, transcript
 
 _FIELDS = ("events", "history")

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from schemas.errors import RecordError
 from schemas.trajectory import Part, Step
 from schemas.vocabulary import Source
-from tasks.normalize.base import Importer, Reading
+from tasks.normalize.base import Importer
 from tasks.normalize.chat import Reader
 from tasks.normalize.dialect import Dialect
 from tasks.normalize.draft import Draft
 from tasks.normalize.plain import Plain
+from tasks.normalize.reading import Reading
 from tasks.normalize.strict import decode
 
 if TYPE_CHECKING:

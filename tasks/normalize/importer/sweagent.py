@@ -9,9 +9,10 @@ from typing import Any
 
 from schemas.errors import RecordError
 from schemas.trajectory import Policy
-from tasks.normalize.base import Importer, Reading
+from tasks.normalize.base import Importer
 from tasks.normalize.decoder.found import compact
 from tasks.normalize.draft import Draft
+from tasks.normalize.reading import Reading
 from tasks.normalize.transcript import a_dict, a_list, an_object, transcript
 from tasks.normalize.usage import usage_of
 

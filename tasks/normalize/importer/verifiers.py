@@ -12,10 +12,11 @@ import msgspec
 from schemas.errors import RecordError
 from schemas.rows import TokenSpan
 from schemas.trajectory import Outcome, Policy
-from tasks.normalize.base import Importer, Reading
+from tasks.normalize.base import Importer
 from tasks.normalize.decoder.found import compact
 from tasks.normalize.draft import Draft
 from tasks.normalize.known import lose_unknown
+from tasks.normalize.reading import Reading
 from tasks.normalize.strict import decode
 from tasks.normalize.transcript import a_dict, a_list, an_object, plain_reader, token_span, transcript
 from tasks.normalize.usage import number

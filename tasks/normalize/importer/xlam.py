@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from schemas.errors import RecordError
-from tasks.normalize.base import Importer, Reading
+from tasks.normalize.base import Importer
 from tasks.normalize.decoder.found import compact
 from tasks.normalize.draft import Draft
+from tasks.normalize.reading import Reading
 from tasks.normalize.strict import decode
 from tasks.normalize.transcript import a_list, an_object, transcript
 

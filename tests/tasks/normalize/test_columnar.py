@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 
 from schemas.vocabulary import Kind, Stage
 from tasks.normalize.base import Importer
-from tasks.normalize.columnar import warm as kernels
+from tasks.normalize.columnar import compiled as kernels
+from tasks.normalize.columnar.compiled import compiled
 from tasks.normalize.columnar.observe import words_of_patterns
 from tasks.normalize.columnar.reader import batch_of
 from tasks.normalize.columnar.result import read_batch
 from tasks.normalize.columnar.scan import scan
 from tasks.normalize.columnar.steps import assemble, observe
-from tasks.normalize.columnar.warm import compiled, warm
+from tasks.normalize.columnar.warm import warm
 from tasks.normalize.dialect import observation_of
 from tasks.operator import WorkingSet
 from tasks.registry import build
