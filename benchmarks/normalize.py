@@ -3,11 +3,11 @@
 Records are generated to the median size, turns and calls of four public agent sets. Ours is what `gristmill import`
 does with them: the importer's plan (content hash of every record), its batches, its `run` (strict decoding, reading,
 decisions), the table as the lake takes it, Parquet; the kernels are compiled before, as `gristmill setup` does. The
-peer, given with
---peer DIR (a checkout of the agent-data-protocol project), is its converter `datasets/NAME/raw_to_standardized.py`
-over the same file, less its start-up. Both in turn, five runs, median, CPU time of the process and its children.
-The peer's JSON goes nowhere and uncompressed; --codec says how our Parquet is compressed, `size` what it takes beside
-the raw file.
+peer, given with --peer DIR (a checkout of the agent-data-protocol project), is its converter
+`datasets/NAME/raw_to_standardized.py` over the same file, less its start-up. Both in turn, five runs, median, CPU time
+of the process and its children. The peer compresses nothing, so by default neither do we; --codec says otherwise, and
+`size` what our file takes beside the raw one. `lake` is the rate of the same records committed to a real lake, which
+compresses with zstd: plan, run, and `Lake.append` batch by batch.
 
     python benchmarks/normalize.py [--peer DIR] [--codec lz4|zstd|snappy|none] [--json] [--runs N]
 """
@@ -181,6 +181,29 @@ def ours(shape: Shape, file: Path, out: Path, codec: str) -> float:
     return used
 
 
+def committed(shape: Shape, file: Path, folder: Path) -> float:
+    """CPU seconds of the way into a lake that was opened before."""
+    from schemas.vocabulary import Kind
+    from tasks.operator import WorkingSet
+    from tasks.registry import build
+    from warehouse.lake import Lake, Stamp
+
+    importer: Any = build(Kind.IMPORTER, {**shape.entry, "paths": [str(file)]})
+    with Lake.open(folder) as lake:
+        ctx: Any = SimpleNamespace(recipe_dir=file.parent, recipe=SimpleNamespace(seed=0), path=Path, lake=lake)
+        start = cpu()
+        by = Stamp("benchmark", "openai_chat", importer.fingerprint(ctx))
+        added = 0
+        for page in importer.pages(WorkingSet(), ctx):
+            for batch in importer.batches(page.items):
+                rows = importer.run(batch, ctx).rows["trajectories"]
+                added += lake.append(by, {"trajectories": rows})["trajectories"]
+        used = cpu() - start
+    if added != shape.count:
+        raise SystemExit(f"{file.name}: {added} of {shape.count} records in the lake")
+    return used
+
+
 def theirs(peer: Path, shape: Shape, file: Path) -> float:
     """CPU seconds of the peer's converter over the file."""
     folder = peer / "datasets" / shape.folder
@@ -207,9 +230,10 @@ def measure(peer: Path | None, runs: int, codec: str) -> dict[str, dict[str, flo
             file.write_text("".join(json.dumps(shape.make(rng, number)) + "\n" for number in range(shape.count)))
             empty.touch()
             out = Path(folder) / "out.parquet"
-            rates: dict[str, list[float]] = {"ours": [], "adp": []}
-            for _ in range(runs):
+            rates: dict[str, list[float]] = {"ours": [], "lake": [], "adp": []}
+            for number in range(runs):
                 rates["ours"].append(shape.count / ours(shape, file, out, codec))
+                rates["lake"].append(shape.count / committed(shape, file, Path(folder) / f"{name}-{number}"))
                 if peer is not None:
                     idle = theirs(peer, shape, empty)
                     rates["adp"].append(shape.count / max(theirs(peer, shape, file) - idle, 1e-6))
@@ -223,7 +247,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peer", type=Path, help="a checkout of the agent-data-protocol project")
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--codec", choices=["lz4", "zstd", "snappy", "none"], default="lz4")
+    parser.add_argument("--codec", choices=["lz4", "zstd", "snappy", "none"], default="none")
     parser.add_argument("--json", action="store_true", help="one line of JSON")
     given = parser.parse_args()
     if given.peer is not None and not (given.peer / "datasets").is_dir():
@@ -235,6 +259,7 @@ def main() -> None:
         "peers": {f"adp {name}": rate["adp"] for name, rate in rates.items() if "adp" in rate},
         "ratio": {f"adp {n}": round(r["ours"] / r["adp"], 2) for n, r in rates.items() if "adp" in r},
         "shapes": {name: rate["ours"] for name, rate in rates.items()},
+        "lake": {name: rate["lake"] for name, rate in rates.items()},
         "codec": given.codec,
         "size": {name: rate["size"] for name, rate in rates.items()},
     }
