@@ -1,7 +1,5 @@
 """What the kernels write: flat columns of steps, calls and results, with the bytes of their texts side by side."""
 
-import threading
-
 import numpy as np
 import pyarrow as pa
 
@@ -19,6 +17,7 @@ from tasks.normalize.columnar.memory import (
     put,
     quoting,
 )
+from tasks.normalize.columnar.room import Room
 
 # Texts: of the steps' parts, of the results' parts, ids, names, raw arguments and JSON of the calls, names of the
 # results' tools; room for a text that is put together. The table holds where each begins and where it is written on.
@@ -46,8 +45,10 @@ _ROWS = {
 # What share of the records' bytes a text has at most, as a rule; of the others a sixteenth will do. Room that is not
 # written to is free.
 _SHARE = {CONTENT: 1, SAID: 1, RAW: 8, JSON: 8}
-# The room that a thread keeps for its next batch, at most; of this a fifth is ever written to.
+# The room that a batch leaves for another, at most; of this a fifth is ever written to.
 _KEPT = 64 << 20
+_TEXTS: Room[int, Array] = Room()
+_COLUMNS: Room[int, Array] = Room()
 # How a result found its call.
 BY_NAME, BY_ORDER, BY_NONE = range(3)
 
@@ -59,8 +60,7 @@ class Made:
         """Size: how many bytes of records are to come."""
         self.expected = size
         self.table = np.zeros(_SIZE, np.int64)
-        self.texts: dict[int, Array] = _own.__dict__.pop("texts", {})
-        self.columns: dict[int, Array] = _own.__dict__.pop("columns", {})
+        self.texts, self.columns = _TEXTS.take(), _COLUMNS.take()
         for text, held in self.texts.items():
             self.table[2 * text : 2 * text + 2] = address(held)
         for column, held in self.columns.items():
@@ -108,7 +108,7 @@ class Made:
                     self.table[column] = address(self.columns[column])
 
     def settle(self) -> None:
-        """Moves what was written into one block of its size; the room goes to this thread's next batch.
+        """Moves what was written into one block of its size; the room goes to another batch.
 
         Two dozen blocks of their own, each ending somewhere in a fresh huge page, cost more to get than to fill.
         """
@@ -121,12 +121,10 @@ class Made:
             own[place][:] = one
             at += -(-one.nbytes // 8) * 8
         if sum(held.nbytes for held in (*self.texts.values(), *self.columns.values())) <= _KEPT:
-            _own.texts, _own.columns = self.texts, self.columns
+            _TEXTS.give(self.texts)
+            _COLUMNS.give(self.columns)
         self.texts = {text: own[text] for text in self.texts if text != SPARE}
         self.columns = {column: own[column] for column in self.columns}
-
-
-_own = threading.local()
 
 
 def _grown(held: Array | None, used: int, more: int, expected: int, kind: type) -> Array:

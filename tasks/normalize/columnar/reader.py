@@ -4,7 +4,6 @@ The records are read in chunks of a megabyte, which stay in the processor's cach
 """
 
 import os
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +15,7 @@ from tasks.normalize.columnar.made import Made
 from tasks.normalize.columnar.memory import PAD, Array, address
 from tasks.normalize.columnar.observe import observe_by_pattern
 from tasks.normalize.columnar.plan import Prepared, prepare
+from tasks.normalize.columnar.room import Room
 from tasks.normalize.columnar.scan import scan
 from tasks.normalize.columnar.steps import assemble, observe
 from tasks.normalize.columnar.tables import (
@@ -43,6 +43,9 @@ CHUNK = 1 << 20
 LONGEST = 16 << 20
 # The shortest turn is {"role":"a","content":""}, or as short as the keys allow: two keys of a letter each.
 _TURN = 12
+# Buffers that a batch leaves for another; those that a longer record needed it keeps to itself.
+_BUFFERS: Room[str, Array] = Room()
+_KEPT = 8 * CHUNK
 
 
 class Columns(NamedTuple):
@@ -69,6 +72,7 @@ class Batch:
         self.plain, self.prepared = plain, prepared
         self.judge = Judge(plain, read, prepared.role)
         self.made = Made(size)
+        self.buffers = _BUFFERS.take()
         self.taken: list[int] = []
         self.facts: list[Facts] = []
         self.ends: list[Array] = []
@@ -86,7 +90,7 @@ class Batch:
             while stop < len(places) and places[stop].offset >= end and sum(places[stop]) - begin <= CHUNK:
                 end = sum(places[stop])
                 stop += 1
-            raw = _buffer("raw", end - begin + PAD)
+            raw = self._buffer("raw", end - begin + PAD)
             size = os.preadv(handle, [raw.data[: end - begin]], begin)
             raw[size : end - begin + PAD] = 0
             self._chunk(raw, size, first + start, begin, places[start:stop])
@@ -95,6 +99,8 @@ class Batch:
     def columns(self) -> Columns | None:
         """What was read, once all was; None when no record was taken."""
         self.made.settle()
+        _BUFFERS.give({name: held for name, held in self.buffers.items() if len(held) <= _KEPT})
+        self.buffers = {}
         if not self.taken:
             return None
         return Columns(self.taken, self.facts, np.concatenate(self.ends), np.concatenate(self.acts), self.made)
@@ -107,8 +113,8 @@ class Batch:
         records[:, BEGIN] += base - begin
         records[:, STOP] += records[:, BEGIN]
         room = (size // _TURN + count + 1) * TURN * 8
-        turns = _buffer("turns", room)[:room].view(np.int64).reshape(-1, TURN)
-        text = _buffer("text", size + PAD)
+        turns = self._buffer("turns", room)[:room].view(np.int64).reshape(-1, TURN)
+        text = self._buffer("text", size + PAD)
         after, used = scan(address(records), count, address(self.prepared.terms), address(turns), address(text))
         turns = turns[: (after - address(turns)) // (8 * TURN)]
         _check_text(raw, size, records)
@@ -125,6 +131,13 @@ class Batch:
         self.facts.extend(one for at in kept.tolist() if (one := facts[at]) is not None)
         self.ends.append(records[kept, STEP_END])
         self.acts.append(records[kept, ACTS])
+
+    def _buffer(self, name: str, size: int) -> Array:
+        """A buffer of at least `size` bytes that this batch has under that name; what stood in it is lost."""
+        held = self.buffers.get(name)
+        if held is None or len(held) < size:
+            held = self.buffers[name] = np.empty(max(size, CHUNK + PAD), np.uint8)
+        return held
 
     def _facts(self, raw: Array, records: Array) -> list[Facts | None]:
         """What the records say beside their turns; those where that is the reference's to judge are not taken."""
@@ -174,19 +187,6 @@ def batch_of(plain: Plain | None, read: "Callable[[Any], Sequence[Reading]]", si
     """A reader of a batch of `size` bytes; None where an importer's records are never plain."""
     prepared = None if plain is None else prepare(plain)
     return None if plain is None or prepared is None else Batch(plain, prepared, read, size)
-
-
-_own = threading.local()
-
-
-def _buffer(name: str, size: int) -> Array:
-    """A buffer of this thread, used again and again: new memory costs as much as reading into it."""
-    held: Array | None = getattr(_own, name, None)
-    if held is None or len(held) < size:
-        held = np.empty(max(size, CHUNK + PAD), np.uint8)
-        if size <= 8 * CHUNK:
-            setattr(_own, name, held)
-    return held
 
 
 def _with_systems(
