@@ -106,6 +106,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     shards: tuple[tuple[str, str], ...]
     seconds: float
     failed_share: float
+    max_failed: float
     over_limit: bool
     alarms: tuple[str, ...] = ()
     checkpoints: tuple[tuple[str, str], ...] = ()
@@ -198,6 +199,7 @@ class Way:
             shards=self.working.shards,
             seconds=time.monotonic() - self.started,
             failed_share=share,
+            max_failed=self.ctx.recipe.max_failed,
             alarms=self._alarms(),
             checkpoints=tuple(self.checkpoints),
             over_limit=any(r.n_in and r.n_dead / r.n_in > self.ctx.recipe.max_failed for r in self.reports),

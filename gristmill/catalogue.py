@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from schemas.errors import UserError
 from schemas.vocabulary import Kind
 from tasks.registry import STAGE_OF, plugin_class, plugin_ids
 
@@ -17,7 +18,11 @@ def catalogue(stage: str = "") -> list[dict[str, Any]]:
         if stage and STAGE_OF[kind].value != stage:
             continue
         for use in plugin_ids(kind):
-            cls = plugin_class(kind, use)
+            try:
+                cls = plugin_class(kind, use)
+            except UserError as error:
+                found.append(_broken(kind, use, error.given))
+                continue
             module = (inspect.getdoc(sys.modules[cls.__module__]) or "").strip()
             found.append(
                 {
@@ -31,6 +36,11 @@ def catalogue(stage: str = "") -> list[dict[str, Any]]:
                 }
             )
     return found
+
+
+def _broken(kind: Kind, use: str, why: str) -> dict[str, Any]:
+    """A plug-in of an outside package that cannot be loaded: the others are listed all the same."""
+    return {"id": use, "stage": STAGE_OF[kind].value, "kind": kind.value, "what": why, "doc": why, "options": {}}
 
 
 def rewrapped(doc: str) -> str:

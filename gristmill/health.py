@@ -33,7 +33,7 @@ class Finding(TypedDict):
 
 def examine(lake: str) -> list[Finding]:
     """Everything a run leans on, looked at for real: the sandbox is started, the lake is opened."""
-    return [*_python(), *_sandbox(), *_extensions(), *_extras(), *_model(), *_disk(lake), *_lake(lake)]
+    return [*_python(), *_sandbox(), *_extensions(), *_extras(), *_outside(), *_model(), *_disk(lake), *_lake(lake)]
 
 
 def _finding(what: str, state: State, found: str, todo: str = "") -> Finding:
@@ -89,6 +89,23 @@ def _extras() -> Iterator[Finding]:
             )
         else:
             yield _finding("extra", "ok", extra)
+
+
+def _outside() -> Iterator[Finding]:
+    """Plug-ins of outside packages: which there are, and which cannot be loaded."""
+    from schemas.vocabulary import Kind
+    from tasks.registry import outside_ids, plugin_class
+
+    for kind in Kind:
+        for use in outside_ids(kind):
+            try:
+                plugin_class(kind, use)
+            except GristmillError as error:
+                yield _finding(
+                    f"{kind.value} {use}", "bad", str(error).splitlines()[0], "mend or uninstall that package"
+                )
+            else:
+                yield _finding(f"{kind.value} {use}", "ok", "a plug-in of an outside package")
 
 
 def _model() -> Iterator[Finding]:

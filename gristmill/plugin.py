@@ -7,7 +7,7 @@ import importlib
 from typing import Any
 
 _HOME = {
-    "Plugin": "tasks.operator",
+    "Plugin": "tasks.plugin",
     "Operator": "tasks.operator",
     "Item": "tasks.operator",
     "Outcome": "tasks.operator",
@@ -23,11 +23,13 @@ _HOME = {
     "Harness": "tasks.rollout.base",
     "Teacher": "tasks.client.teacher",
     "Importer": "tasks.normalize.base",
+    "Reading": "tasks.normalize.reading",
     "Verifier": "tasks.verify.base",
     "Refiner": "tasks.refine.base",
     "Labeler": "tasks.label.base",
     "Selector": "tasks.curate.base",
     "Choice": "tasks.curate.base",
+    "KEEP": "tasks.curate.base",
     "Pairer": "tasks.pair.base",
     "Exporter": "tasks.emit.base",
     "Trainer": "tasks.train.base",

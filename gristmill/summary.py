@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gristmill.funnel import print_funnel
-from gristmill.output import out, reasons_text, table
+from gristmill.output import err, out, reasons_text, table
 
 if TYPE_CHECKING:
     from flows.way import Summary
@@ -106,21 +106,39 @@ def _print_trainings(lake: "Lake", summary: "Summary") -> None:
         out.print(f"checkpoint: {label:<10}{folder}", markup=False)
 
 
+def explain_failures(summary: "Summary") -> None:
+    """Which entry's items failed beyond the recipe's limit, how many, and where to read why; on standard error."""
+    for entry in summary.entries:
+        if entry.n_in and entry.n_dead / entry.n_in > summary.max_failed:
+            err.print(
+                f"{entry.stage} {entry.name}: {entry.n_dead} of {entry.n_in} items failed; max_failed = "
+                f"{summary.max_failed:g} allows {summary.max_failed:.0%} of an entry's items.",
+                markup=False,
+            )
+    err.print(f"Which and why: gristmill failed{_at(summary)}", markup=False, soft_wrap=True)
+
+
+def _at(summary: "Summary") -> str:
+    """The option that names the run's lake, where it is not the usual one."""
+    return "" if Path(summary.lake) == Path("lake").resolve() else f" --lake {summary.lake}"
+
+
 def _try_next(summary: "Summary", lake: "Lake") -> None:
     """Three commands, each on a line of its own however narrow the terminal is, so that they can be copied."""
-    where = "" if Path(summary.lake) == Path("lake").resolve() else f" --lake {summary.lake}"
-    seen = (
-        lake.sql(
-            "select outputs[1] as id from decisions where stage = 'curate' and decision = 'keep' and run_id = ? "
-            "order by created_at desc, id limit 1",
-            params=[summary.run_id],
-        ).to_pylist()
-        or lake.sql("select id from trajectories order by created_at desc, id limit 1").to_pylist()
-    )
+    where = _at(summary)
+    # A trajectory of this run's dataset, else one that the run made.
+    seen = lake.sql(
+        "select outputs[1] as id from decisions where decision = 'keep' and run_id = ? "
+        "and stage in ('curate', 'normalize', 'rollout', 'refine') order by stage, created_at desc, id limit 1",
+        params=[summary.run_id],
+    ).to_pylist()
     out.print("\ntry next:")
-    lines = [f'  gristmill query "select stage, operator, n_in, n_kept from funnel"{where}']  # noqa: S608 - shown, not run
+    lines = [f"  gristmill report{where}"]
     lines += [f"  gristmill show {seen[0]['id'][:12]}{where}"] if seen else []
-    lines += [f"  gristmill export {summary.recipe} --format openai_chat --out shards{where}"]
+    if any(entry.n_kept for entry in summary.entries):
+        lines += [f"  gristmill export {summary.recipe} --format openai_chat --out shards/chat{where}"]
+    else:
+        lines = [f"  gristmill failed{where}"]
     for line in lines:
         out.print(line, soft_wrap=True, markup=False)
 

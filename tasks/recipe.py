@@ -26,9 +26,12 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """The recipe in the file at `path` with `overrides` ("a.b=c") applied; UserError when it is not one."""
     file = Path(path)
     if not file.is_file():
-        nearby = sorted(str(found) for found in Path("recipes").glob("*.toml"))
+        folders = (file, Path(), Path("recipes"))
+        nearby = sorted({str(found) for folder in folders for found in folder.glob("*.toml")} - {"pyproject.toml"})
         raise UserError(
-            f"No recipe at '{path}'.", f"Recipes here: {', '.join(nearby) or 'none'}.", "Give the path of a TOML file."
+            f"No recipe at '{path}'.",
+            f"Recipes here: {', '.join(nearby[:20]) or 'none'}.",
+            "Give the path of a TOML file.",
         )
     try:
         raw = tomllib.loads(file.read_text(encoding="utf-8-sig"))
@@ -50,6 +53,9 @@ def parse_recipe(raw: dict[str, Any], where: str = "recipe") -> Recipe:
             f"Known keys: {', '.join(known)}.",
             meant(unknown[0], known),
         )
+    single = sorted(stage for stage in Stage if isinstance(raw.get(stage.value), dict))
+    if single:
+        raise UserError(f"[{single[0]}] in {where} is one table.", todo=f"Write [[{single[0]}]]: a list of entries.")
     try:
         recipe = msgspec.convert(raw, Recipe)
     except msgspec.ValidationError as error:

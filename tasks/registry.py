@@ -88,6 +88,11 @@ def _outside(kind: Kind) -> dict[str, EntryPoint]:
     return found
 
 
+def outside_ids(kind: Kind) -> list[str]:
+    """The ids that outside packages give to plug-ins of `kind`, sorted."""
+    return sorted(_outside(kind))
+
+
 def plugin_ids(kind: Kind) -> list[str]:
     """Every known id of `kind`, built in and outside, sorted."""
     return sorted([*_builtin(kind), *_outside(kind)])
@@ -110,7 +115,14 @@ def plugin_class(kind: Kind, use: str) -> type[Plugin]:
         return classes[0]
     outside = _outside(kind)
     if use in outside:
-        loaded = outside[use].load()
+        try:
+            loaded = outside[use].load()
+        except Exception as error:
+            raise UserError(
+                f"The plug-in '{use}' ({outside[use].value}) of an outside package cannot be loaded: "
+                f"{type(error).__name__}: {error}",
+                todo="Mend or uninstall that package.",
+            ) from error
         if not (isinstance(loaded, type) and issubclass(loaded, Plugin)):
             raise UserError(f"The entry point '{use}' ({outside[use].value}) is not a Plugin class.")
         return loaded

@@ -48,7 +48,7 @@ def curate(
 def run_flow(flow_name: str, lake: str, as_json: bool, **parameters: Any) -> None:
     """Runs a flow, drawing its progress, and prints its summary; exit code 3 for failures over the recipe's limit."""
     from gristmill.calling import call
-    from gristmill.output import err, print_json
+    from gristmill.output import print_json
     from gristmill.summary import print_summary
 
     summary = call(flow_name, lake, quiet=as_json, **parameters)
@@ -57,7 +57,9 @@ def run_flow(flow_name: str, lake: str, as_json: bool, **parameters: Any) -> Non
     else:
         print_summary(summary, published=flow_name not in ("export", "train"))
     if summary.over_limit:
-        err.print("More of an entry's items failed than max_failed allows. Which and why: gristmill failed")
+        from gristmill.summary import explain_failures
+
+        explain_failures(summary)
         raise typer.Exit(3)
 
 

@@ -144,14 +144,20 @@ def environment(
 
 def maintain(lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
     """Merge small files, expire old snapshots, clean up orphans; waits until no refresh is writing."""
+    from gristmill.commands.look import open_lake
     from gristmill.output import out, print_json
     from warehouse.lake import Lake
     from warehouse.maintenance import maintain as run_maintenance
 
+    open_lake(lake).close()
     opened = Lake.open(lake)
     report = run_maintenance(opened)
     opened.close()
     if as_json:
         print_json(report)
     else:
-        out.print(report)
+        out.print(
+            f"files: {report.merged_files} merged, {report.live_files} live, {report.deleted_files} deleted; "
+            f"orphans deleted: {report.deleted_orphans}; blobs deleted: {report.deleted_blobs}; "
+            f"snapshots expired: {report.expired_snapshots}"
+        )

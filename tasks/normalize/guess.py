@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from schemas.errors import RecordError, UserError
-from tasks.normalize.source.files import BOM, Shape, shape_of
+from tasks.normalize.source.files import BOM, Shape, expand, shape_of
 from tasks.normalize.source.spans import read_spans, spans_of
 from tasks.normalize.source.tables import read_rows
 from tasks.normalize.strict import decode
@@ -142,7 +142,8 @@ def _chat_field(record: dict[str, Any]) -> str | None:
 
 
 def guess(path: Path) -> Guess:
-    """The importer of a file, and why; UserError when nothing known fits."""
+    """The importer of a file, or of a folder's or pattern's first one, and why; UserError when nothing known fits."""
+    path = expand([str(path)], Path())[0].path
     if path.suffix == ".eval":
         return Guess("inspect_log", "the suffix .eval")
     records = _records(path)
@@ -160,8 +161,6 @@ def guess(path: Path) -> Guess:
 
 def _records(path: Path) -> list[dict[str, Any]]:
     """The first objects of a file, whatever its shape."""
-    if not path.is_file():
-        raise UserError(f"There is no file '{path}'.")
     shape = shape_of(path)
     found: list[Any] = []
     if shape is Shape.TABLE:
@@ -180,6 +179,8 @@ def _records(path: Path) -> list[dict[str, Any]]:
     if not found:
         with path.open("rb") as file:
             head = file.read(200).removeprefix(BOM)
+        if not head.strip():
+            raise UserError(f"'{path}' is empty.")
         raise UserError(f"No record of '{path}' can be read.", f"It begins with {head[:60]!r}.")
     records: list[dict[str, Any]] = []
     for value in found:

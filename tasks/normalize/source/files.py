@@ -14,6 +14,10 @@ import msgspec
 from schemas.errors import UserError
 
 SUFFIXES = frozenset({".jsonl", ".ndjson", ".json", ".traj", ".parquet", ".arrow"})
+# The first bytes of compressed files, and what unpacks them.
+_PACKED = {b"\x1f\x8b": "gunzip -k", b"\x28\xb5\x2f\xfd": "unzstd", b"BZh": "bunzip2 -k", b"\xfd7zXZ": "unxz -k"}
+_PACKED |= {b"PK\x03\x04": "unzip"}
+_ARCHIVES = frozenset({".eval"})
 _TABLES = frozenset({".parquet", ".arrow"})
 _LINES = frozenset({".jsonl", ".ndjson"})
 BOM = b"\xef\xbb\xbf"
@@ -38,7 +42,7 @@ class File(NamedTuple):
 def expand(paths: Sequence[str], base: Path) -> list[File]:
     """The files that `paths` name, in order, each once; names are relative to `base` where they lie below it.
 
-    Raises UserError for a path that names nothing.
+    Raises UserError for a path that names nothing, and for files that are no data: compressed ones, CSV.
     """
     found: dict[Path, File] = {}
     for given in paths:
@@ -53,7 +57,26 @@ def expand(paths: Sequence[str], base: Path) -> list[File]:
             )
         for match in matches:
             found.setdefault(match.resolve(), File(match, _name(match, base)))
+    for file in found.values():
+        refuse_packed(file.path)
     return list(found.values())
+
+
+def refuse_packed(path: Path) -> None:
+    """UserError for a file that must be unpacked or converted first."""
+    with path.open("rb") as file:
+        head = file.read(8)
+    if path.suffix not in _ARCHIVES:
+        for mark, tool in _PACKED.items():
+            if head.startswith(mark):
+                raise UserError(f"'{path}' is compressed.", todo=f"Unpack it first: {tool} {path}")
+    if path.suffix in (".csv", ".tsv"):
+        raise UserError(
+            f"'{path}' is no data file that can be imported.",
+            f"Known: {', '.join(sorted(SUFFIXES))}.",
+            'Write it as Parquet or JSONL: python -c "import polars; '
+            f"polars.read_csv('{path}').write_parquet('{path.with_suffix('.parquet')}')\"",
+        )
 
 
 def _matches(path: Path) -> Iterable[Path]:
