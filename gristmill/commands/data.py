@@ -50,7 +50,7 @@ def import_(
     lake: LakeOption = "lake",
     as_json: JsonOption = False,
 ) -> None:
-    """Read foreign agent logs into the interlingua; importing an appended file again reads only what is new."""
+    """Read foreign agent logs into the interlingua. Importing an appended file again reads only what is new."""
     import re
 
     from gristmill.output import err
@@ -118,7 +118,7 @@ def export(
     lake: LakeOption = "lake",
     as_json: JsonOption = False,
 ) -> None:
-    """Write dataset NAME as shards in one format, as it stands or at an earlier snapshot."""
+    """Write dataset NAME as shards in one format. As it stands, or at an earlier snapshot."""
     from flows.dataset import dataset
     from schemas.vocabulary import Kind
     from tasks.registry import plugin_class
@@ -140,7 +140,7 @@ def train(
     lake: LakeOption = "lake",
     as_json: JsonOption = False,
 ) -> None:
-    """Train on the shards in DIR for a few steps and save a checkpoint."""
+    """Train on the shards in DIR for a few steps. The checkpoint is saved."""
     from schemas.errors import UserError
     from schemas.vocabulary import Kind
     from tasks.registry import plugin_class

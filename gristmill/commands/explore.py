@@ -23,7 +23,7 @@ def threshold(
     lake: LakeOption = "lake",
     as_json: JsonOption = False,
 ) -> None:
-    """Show how many trajectories would go at each threshold, and the least similar pairs among them.
+    """Show how many would go at each similarity threshold. And the least similar pairs among them.
 
     Looked at is what reaches the selector in the recipe, with the options that the recipe gives it; a selector that
     the recipe does not name is tried behind its last one.

@@ -52,7 +52,7 @@ def run_id_of(lake: "Lake", given: str) -> str:
 
 
 def status(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
-    """List the runs of the lake, or show one of them entry by entry."""
+    """List the runs of the lake. With RUN, show one of them entry by entry."""
     from gristmill.output import print_json, table
 
     opened = open_lake(lake)
@@ -89,7 +89,7 @@ def _status(run: dict[str, Any]) -> str:
 
 
 def funnel(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
-    """Show every count of a run: what went in, what was kept, dropped (why), dead, pending."""
+    """Show every count of a run, with reasons. What went in, was kept, dropped, dead, pending; default: the newest."""
     from gristmill.funnel import print_funnel
     from gristmill.output import print_json
     from warehouse.counts import funnel_of
@@ -103,7 +103,7 @@ def funnel(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption
 
 
 def failed(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
-    """List the dead letters of a run (default: of all runs): which item, where, why."""
+    """List dead letters: which item, where, why. Those of a run; default: of all runs."""
     from gristmill.output import out, print_json
 
     opened = open_lake(lake)
@@ -166,7 +166,7 @@ def why(
     lake: LakeOption = "lake",
     as_json: JsonOption = False,
 ) -> None:
-    """Tell the whole story of one item: every decision about it, with reason, score and evidence."""
+    """Tell the whole story of one item. Every decision about it, with reason, score and evidence."""
     from gristmill.output import out, print_json
     from schemas.errors import UserError
 

@@ -18,7 +18,7 @@ def report(
     out: Annotated[str, typer.Option("--out", help="The page to write.")] = "report.html",
     lake: LakeOption = "lake",
 ) -> None:
-    """Draw a run as a page: the funnel, pass rates, groups, lengths, examples of what was dropped and why."""
+    """Draw a run as a page to look at. Funnel, pass rates, groups, lengths, examples of what was dropped and why."""
     from pathlib import Path
 
     from gristmill.output import out as console

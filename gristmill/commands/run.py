@@ -38,7 +38,7 @@ def curate(
     lake: LakeOption = "lake",
     as_json: JsonOption = False,
 ) -> None:
-    """Curate anew what RECIPE's last run holds, without any model call of a rollout."""
+    """Curate anew what RECIPE's last run holds. No rollout calls a model."""
     from tasks.recipe import load_recipe
 
     load_recipe(recipe, overrides)
@@ -68,7 +68,7 @@ def preview(
     overrides: SetOption = [],  # noqa: B006 - as above
     as_json: JsonOption = False,
 ) -> None:
-    """Take three items through every stage in a lake of their own, and estimate the whole run."""
+    """Take three items through every stage. They go into a lake of their own, and tell what the whole run will take."""
     import tempfile
 
     from tasks.recipe import load_recipe, refuse_early
@@ -93,7 +93,7 @@ def validate(
     overrides: SetOption = [],  # noqa: B006 - as above
     as_json: JsonOption = False,
 ) -> None:
-    """Check RECIPE without running it: its keys, its plug-ins, their options, the files and data sets they name."""
+    """Check RECIPE without running it. Its keys, its plug-ins, their options, the files and data sets they name."""
     from gristmill.output import out, print_json
     from schemas.vocabulary import Stage
     from tasks.recipe import entries, load_recipe, refuse_early

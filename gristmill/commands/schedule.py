@@ -21,7 +21,7 @@ def deploy(
     out: Annotated[str, typer.Option("--out", help="Folder for shards and checkpoints.")] = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Register a scheduled refresh of RECIPE with Prefect; `gristmill serve` then runs it."""
+    """Register a scheduled refresh of RECIPE. `gristmill serve` runs it; a second one replaces the first."""
     from gristmill.output import out as console
     from gristmill.output import print_json
     from gristmill.prefect_server import server
@@ -50,7 +50,7 @@ def serve(
     lake: LakeOption = "lake",
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many refreshes may run at once.")] = 1,
 ) -> None:
-    """Run the deployed refreshes of this lake on their schedules, until stopped."""
+    """Run the deployed refreshes on their schedules. Those of this lake, until stopped."""
     import importlib
     import os
 

@@ -21,7 +21,7 @@ def plugins(
     ] = "",
     as_json: JsonOption = False,
 ) -> None:
-    """List the plug-ins and what each does; of a stage or of one, also the options with their defaults."""
+    """List the plug-ins and what each does. Of a stage or of one, also the options with their defaults."""
     from rich.padding import Padding
 
     from gristmill.catalogue import catalogue, rewrapped
@@ -63,7 +63,7 @@ def bench(
     peer: Annotated[str, typer.Option("--peer", help="A checkout of the peer to measure beside ours.")] = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Measure one hot path beside its peers in the same run (needs a source checkout).
+    """Measure one hot path beside its peers. In the same run; needs a source checkout.
 
     Further options are the benchmark's own, such as --runs 3 or --items 20000; its --help lists them.
     """
@@ -91,7 +91,7 @@ def bench(
 
 
 def doctor(lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
-    """Check the sandbox, the lake, the models and the extensions, and say what to do about each."""
+    """Check the sandbox, the lake, models, extensions. And say what to do about each."""
     from gristmill.health import examine
     from gristmill.output import out, print_json
 
@@ -111,13 +111,13 @@ def doctor(lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
 
 
 def setup() -> None:
-    """Prepare the embedded model (once): converted from the weights that its package ships, nothing is downloaded."""
+    """Prepare the embedded model and the kernels. Once; nothing is downloaded, a package holds the weights."""
     from gristmill.output import err
     from tasks.curate.similarity.warm import warm
     from tasks.normalize.columnar.warm import warm as warm_import
     from tasks.rollout.engine.model_files import prepare_model
 
-    err.print(f"embedded model: {prepare_model()}")
+    err.print(f"embedded model: {prepare_model()}", soft_wrap=True)
     warm()
     err.print("similarity kernels: compiled")
     warm_import()
@@ -128,7 +128,7 @@ def environment(
     pins: Annotated[list[str], typer.Argument(metavar="PIN...", help="Exact pins, such as numpy==2.4.0.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Build the environment that tasks with these pins run in (the only step that downloads packages)."""
+    """Build the environment that tasks with PINs run in. The only step that downloads packages."""
     from gristmill.output import out, print_json
     from tasks.sandbox.programs.environments import build, place
     from tasks.sandbox.state import state_dir
@@ -143,7 +143,7 @@ def environment(
 
 
 def maintain(lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
-    """Merge small files, expire old snapshots, clean up orphans; waits until no refresh is writing."""
+    """Merge small files, clean up what nothing names. Old snapshots expire; it waits until no refresh is writing."""
     from gristmill.commands.look import open_lake
     from gristmill.output import out, print_json
     from warehouse.lake import Lake

@@ -21,7 +21,7 @@ def verify(
     lake: LakeOption = "lake",
     as_json: JsonOption = False,
 ) -> None:
-    """Judge a sample of recorded verdicts again (--again); exit code 1 when one comes out otherwise."""
+    """Judge a sample of recorded verdicts again. Exit code 1 when one comes out otherwise."""
     import secrets
     from datetime import UTC, datetime
 
