@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import msgspec
 from prefect import Task
 from prefect.artifacts import create_table_artifact
+from prefect.exceptions import TerminationSignal
 from prefect.futures import PrefectFuture, as_completed
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
@@ -309,7 +310,8 @@ def under_way(
 
 def _record_failure(ctx: Context, stamp: Stamp, error: BaseException) -> None:
     """Notes in `runs` why the run ended early, where that is still possible; it changes nothing else."""
-    stopped = isinstance(error, KeyboardInterrupt | SystemExit)
+    # A service manager's SIGTERM reaches a flow as Prefect's own error.
+    stopped = isinstance(error, KeyboardInterrupt | SystemExit | TerminationSignal)
     text = "" if stopped else redact(f"{type(error).__name__}: {error}")[:2000]
     event = RunEvent(
         id=content_id("run", ctx.run_id, "failed"),

@@ -103,6 +103,9 @@ def _show(answer: pa.Table) -> None:
     from gristmill.output import out, records, table
 
     names = answer.column_names
+    if not answer.num_rows:
+        out.print(f"0 rows of {', '.join(names)}", markup=False)
+        return
     shown = answer.slice(0, _SHOWN_ROWS).to_pylist()
     rows = [[_cell(value) for value in row.values()] for row in shown]
     widths = [max([len(name), *(len(row[at]) for row in rows)]) for at, name in enumerate(names)]

@@ -172,9 +172,10 @@ def why(
 
     opened = open_lake(lake)
     rows = opened.sql(
-        "select distinct on (id) stage, operator, decision, reason, score, evidence_json, outputs, parents, item_id, "
-        "created_at "
+        "select distinct on (id) r.recipe, stage, operator, decision, reason, score, evidence_json, outputs, parents, "
+        "item_id, created_at "
         "from decisions "
+        "left join (select run_id, any_value(recipe) as recipe from runs group by run_id) r using (run_id) "
         "where starts_with(item_id, $1) "
         "or len(list_filter(list_concat(outputs, parents), lambda other: starts_with(other, $1))) > 0 "
         "order by created_at",
@@ -192,8 +193,11 @@ def why(
         print_json(rows)
         return
     out.print(f"the story of {starts[0] if starts else ref}", style="bold", markup=False)
+    recipes = {r["recipe"] for r in rows}
     for r in rows:
-        line = f"{r['stage']:<11}{r['operator']:<22}{r['decision']:<6}{r['reason']:<22}{_score(r['score'])}"
+        line = f"{r['stage']:<11}{r['operator']:<22}{r['decision']:<6}{r['reason']:<22}{_score(r['score']):<8}"
+        if len(recipes) > 1:
+            line += f"decided for {r['recipe']}"
         out.print(line.rstrip(), markup=False)
         if r["evidence_json"] not in ("", "{}"):
             out.print(f"{'':<11}{r['evidence_json'][:600]}", style="dim", markup=False, soft_wrap=True)
