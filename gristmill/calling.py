@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gristmill.output import err
 from gristmill.prefect_server import server
 from gristmill.surroundings import prepare
+from schemas.errors import Unavailable
 
 if TYPE_CHECKING:
     from flows.way import Summary
@@ -33,6 +34,11 @@ def call(flow_name: str, lake: str, *, quiet: bool, **parameters: Any) -> "Summa
                 # Typer would end without a word.
                 err.print("stopped: what was recorded stays recorded; the same command goes on from there")
                 raise SystemExit(130) from None
+            except RuntimeError as error:
+                # What Prefect says of a server that the user named and that does not answer.
+                if "Failed to reach API" not in str(error):
+                    raise
+                raise Unavailable("prefect_server", f"{error} (PREFECT_API_URL)") from error
     return summary
 
 

@@ -4,10 +4,8 @@ Prefect's own short-lived server has no scheduler, shares the terminal's Ctrl-C 
 minute for the server that just ended) and outlives a killed parent. This one ends with its parent, however that ends.
 """
 
-import ctypes
 import fcntl
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -18,13 +16,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from gristmill.children import die_with_parent
 from gristmill.prefect_database import provide
 from schemas.errors import Unavailable
 
 _PORT = 4200
 # The first start migrates a database: up to 26 s were seen on two cores, more on a busy machine.
 _STARTUP_S = 240
-_PR_SET_PDEATHSIG = 1
 
 
 @contextmanager
@@ -85,7 +83,7 @@ def _started(port: int, *, scheduler: bool) -> "subprocess.Popen[bytes]":
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        preexec_fn=_die_with_parent,  # noqa: PLW1509 - no threads run yet, and the call only sets a flag
+        preexec_fn=die_with_parent,  # noqa: PLW1509 - no threads run yet, and the call only sets a flag
     )
 
 
@@ -128,8 +126,3 @@ def _free_port(usual: bool) -> int:
                 continue
             return int(probe.getsockname()[1])
     raise Unavailable("prefect_server", "no port is free on 127.0.0.1")
-
-
-def _die_with_parent() -> None:
-    """Ends the server even when its parent is killed."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

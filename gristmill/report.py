@@ -26,7 +26,8 @@ _RUN = """
 select any_value(recipe) as recipe, min(created_at) as started,
        max(created_at) filter (event in ('finished', 'failed')) as ended,
        coalesce(max(status) filter (event in ('finished', 'failed')), 'unfinished') as status,
-       any_value(summary_json) filter (event = 'finished') as summary
+       any_value(summary_json) filter (event = 'finished') as summary,
+       any_value(json_extract_string(summary_json, '$.error')) filter (event = 'failed') as error
 from runs where run_id = ?
 """
 
@@ -57,12 +58,19 @@ from (select distinct on (id) id, len(steps) as steps from trajectories where id
     where r.run_id = ? and r.stage in ('rollout', 'normalize', 'refine') and d.decision = 'keep'))
 group by label order by min(steps)
 """
+# The rulings that hold for the run (as in `warehouse.views`): of an item the one, of a set that on this set, else the
+# newest.
 _DROPPED = """
-select distinct r.stage, r.entry, r.operator, d.item_id, d.reason, d.score, d.evidence_json
-from decisions d join runs r on r.fingerprint = d.fingerprint
-join plans p on p.scope_hash = r.scope_hash and p.item_id = d.item_id
-where r.run_id = ? and r.event = 'operator' and d.decision = 'drop'
-qualify row_number() over (partition by r.stage, r.entry, d.reason order by d.item_id) <= ?
+with standing as (
+    select r.stage, r.entry, r.operator, d.item_id, d.decision, d.reason, d.score, d.evidence_json
+    from decisions d join runs r on r.fingerprint = d.fingerprint
+    join plans p on p.scope_hash = r.scope_hash and p.item_id = d.item_id
+    where r.run_id = ? and r.event = 'operator' and case r.scope
+        when 'item' then d.scope_hash = '' when 'set' then d.scope_hash = r.scope_hash else true end
+    qualify row_number() over (partition by r.stage, r.entry, d.item_id order by d.created_at desc) = 1
+)
+select * exclude (decision) from standing where decision = 'drop'
+qualify row_number() over (partition by stage, entry, reason order by item_id) <= ?
 """
 
 
@@ -71,8 +79,11 @@ def write_report(lake: "Lake", run_id: str, out: Path) -> None:
     page = render(lake, run_id)
     out.parent.mkdir(parents=True, exist_ok=True)
     temporary = out.with_name(f".{out.name}.new")
-    temporary.write_text(page, encoding="utf-8")
-    temporary.replace(out)
+    try:
+        temporary.write_text(page, encoding="utf-8")
+        temporary.replace(out)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def render(lake: "Lake", run_id: str) -> str:

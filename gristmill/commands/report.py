@@ -25,6 +25,8 @@ def report(
     from gristmill.report import write_report
     from schemas.errors import UserError
 
+    if not out or Path(out).is_dir():
+        raise UserError(f"--out '{out}' names no file.", todo="Give the page a name: --out report.html")
     opened = open_lake(lake)
     try:
         write_report(opened, run_id_of(opened, run), Path(out))

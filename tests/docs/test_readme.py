@@ -14,7 +14,7 @@ import pytest
 
 from schemas.ids import content_id
 from schemas.trajectory import Step, Trajectory, text_part
-from schemas.vocabulary import Source
+from schemas.vocabulary import Kind, Source
 from tasks.operator import Item
 from tasks.recipe import parse_recipe
 
@@ -36,8 +36,15 @@ def commands() -> list[str]:
 
 
 def test_its_recipe_is_valid() -> None:
-    (text,) = blocks("toml")
-    assert parse_recipe(tomllib.loads(text)).name == "arithmetic"
+    recipe, _ = blocks("toml")
+    assert parse_recipe(tomllib.loads(recipe)).name == "arithmetic"
+
+
+def test_its_entry_point_is_of_a_kind_that_is_looked_for() -> None:
+    _, project = blocks("toml")
+    ((group, points),) = tomllib.loads(project)["project"]["entry-points"].items()
+    assert Kind(group.removeprefix("gristmill.")) is Kind.SELECTOR
+    assert points == {"short_enough": "my_package.short_enough:ShortEnough"}
 
 
 def test_its_plugin_decides(tmp_path: Path) -> None:

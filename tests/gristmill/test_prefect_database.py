@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gristmill.prefect_database import provide
+from schemas.folders import cache_folder
 
 
 def _version(home: Path) -> list[tuple[str]]:
@@ -42,3 +43,34 @@ def test_a_database_elsewhere_needs_none(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PREFECT_SERVER_DATABASE_CONNECTION_URL", "sqlite+aiosqlite:///elsewhere.db")
     provide(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_original_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (first := tmp_path / "first").mkdir()
+    provide(first)
+    (original,) = (tmp_path / "cache" / "gristmill").iterdir()
+    whole = original.read_bytes()
+    original.write_bytes(whole[: len(whole) // 2])
+    (second := tmp_path / "second").mkdir()
+    provide(second)
+    assert _version(second) == _version(first)
+    with closing(sqlite3.connect(second / "prefect.db")) as con:
+        assert con.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_what_a_removed_database_left_is_not_played_into_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (home := tmp_path / "home").mkdir()
+    (home / "prefect.db-wal").write_bytes(b"of another database")
+    provide(home)
+    assert (home / "prefect.db").exists() and not (home / "prefect.db-wal").exists()
+
+
+def test_the_cache_never_lands_in_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for given in ("", "relative"):
+        monkeypatch.setenv("XDG_CACHE_HOME", given)
+        assert cache_folder() == tmp_path / "home" / ".cache" / "gristmill"

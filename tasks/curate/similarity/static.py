@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.errors import MissingExtra
+from schemas.folders import cache_folder
 from tasks.curate.similarity import minilm
 
 if TYPE_CHECKING:
@@ -37,8 +38,7 @@ def embed_static(texts: Sequence[str]) -> NDArray[np.float32]:
 
 def model_folder() -> Path:
     """Where the distilled model is kept; it is made when it is not there."""
-    root = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "gristmill"
-    folder = root / NAME.replace("/", "-")
+    folder = cache_folder() / NAME.replace("/", "-")
     if not (folder / "model.safetensors").exists():
         _distil(folder)
     return folder
