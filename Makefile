@@ -1,7 +1,8 @@
 # Two commands: `make demo` tries the whole way of the data, `make test` tests it. Both do all the set-up.
 .PHONY: demo test setup lint slow clean
 
-# A worker per core, four at most: each may hold a model. A worker that has nothing left takes tests of another.
+# A worker per core, four at most: each may hold a model. A worker that has nothing left takes tests of another. Slow
+# tests are dealt one by one: those of docs/ and flows/, the longest, come first.
 PYTEST = .venv/bin/python -m pytest -n logical --maxprocesses 4 --dist worksteal
 
 setup:
@@ -14,7 +15,7 @@ test: setup
 	$(PYTEST) -m "not slow and not vllm"
 
 slow: setup
-	$(PYTEST) -rs -m "slow and not vllm"
+	$(PYTEST) --dist load --maxschedchunk 1 -rs -m "slow and not vllm"
 
 lint: setup
 	.venv/bin/ruff check .
