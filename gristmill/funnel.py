@@ -16,7 +16,7 @@ def print_funnel(lake: "Lake", rows: list[dict[str, Any]]) -> None:
     """The funnel view, one line per entry in the order in which they ran; reasons beside it or, narrow, below."""
     head = f"{'stage':<11}{'operator':<16}{'in':>8}{'kept':>8}{'dropped':>9}{'dead':>6}{'pending':>9}"
     out.print(f"[bold]{head}  reasons[/bold]")
-    apart = told_apart(recipe_of(lake, rows[0]["run_id"])) if rows else {}
+    apart = told_apart(recipe_of_run(lake, rows[0]["run_id"])) if rows else {}
     for row in sorted(rows, key=lambda row: row["created_at"]):
         line = f"{row['stage']:<11}{row['operator']:<16}{row['n_in']:>8}{row['n_kept']:>8}{row['n_dropped']:>9}"
         line += f"{row['n_dead']:>6}{row['n_pending']:>9}"
@@ -28,8 +28,8 @@ def print_funnel(lake: "Lake", rows: list[dict[str, Any]]) -> None:
             out.print(Padding(reasons, (0, 0, 0, 11)), style="dim", markup=False)
 
 
-def recipe_of(lake: "Lake", run_id: str) -> dict[str, Any]:
-    """The recipe of a run, as it was recorded when the run ended; empty before."""
+def recipe_of_run(lake: "Lake", run_id: str) -> dict[str, Any]:
+    """The recipe of a run, as the run recorded it; empty where it recorded none."""
     query = "select recipe_json from runs where run_id = ? and recipe_json <> '{}' limit 1"
     found = lake.sql(query, params=[run_id]).to_pylist()
     return json.loads(found[0]["recipe_json"]) if found else {}

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gristmill.funnel import recipe_of, told_apart
+from gristmill.funnel import recipe_of_run, told_apart
 from gristmill.output import reasons_text
 from gristmill.summary import pass_rates
 from schemas.trajectory import Trajectory, text_of
@@ -111,7 +111,7 @@ def render(lake: "Lake", run_id: str) -> str:
 
 
 def _lines(lake: "Lake", run_id: str) -> list[dict[str, Any]]:
-    apart = told_apart(recipe_of(lake, run_id))
+    apart = told_apart(recipe_of_run(lake, run_id))
     rows = sorted(funnel_of(lake, run_id), key=lambda row: row["created_at"])
     for row in rows:
         row["which"] = apart.get((row["stage"], row["entry"]), "")

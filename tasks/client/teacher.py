@@ -104,11 +104,11 @@ class Teacher(Plugin, frozen=True, kw_only=True):
 
     def endpoint(self) -> str:
         """The address, as it stands in cache keys, accounts and messages; never with credentials."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define endpoint()")
 
     def model_id(self) -> str:
         """The model's name at that address."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define model_id()")
 
     def revision(self) -> str | None:
         """The weights' version where it is known beforehand; part of the cache key."""
@@ -128,7 +128,7 @@ class Teacher(Plugin, frozen=True, kw_only=True):
 
     def open(self, notes: Notes) -> Transport:
         """A transport; called once per process and teacher, on the client's event loop."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define open()")
 
     def label(self) -> str:
         """What reports call this teacher."""
