@@ -25,6 +25,8 @@ from tasks.sandbox.shape import Shape
 from tasks.sandbox.state import state_dir
 
 ROOT = Path(__file__).resolve().parents[3]
+# Other test workers share the engine, and each removes its image at its end.
+MADE = f"gristmill-test-{os.getpid()}:jail"
 ESCAPES: list[Any] = runpy.run_path(str(Path(__file__).with_name("escapes.py")))["ESCAPES"]
 # The image has files and a /proc and /dev of its own, and what is printed is caught in a file.
 OTHERWISE = {
@@ -195,7 +197,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
         changes = ["ENV PATH=/opt/python/bin", "ENV LD_LIBRARY_PATH=/opt/python/lib"]
         options = [part for change in changes for part in ("--change", change)]
         made = subprocess.run(
-            f"tar -c . | {tool} import {' '.join(map(repr, options))} - gristmill-test:jail",
+            f"tar -c . | {tool} import {' '.join(map(repr, options))} - {MADE}",
             shell=True,
             cwd=root,
             capture_output=True,
@@ -207,7 +209,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
             if configured:
                 patch.setenv("CONTAINERS_CONF", str(folder / "containers.conf"))
             try:
-                opened = Sandbox.start(2, backend=tool, image="gristmill-test:jail", warm=0)
+                opened = Sandbox.start(2, backend=tool, image=MADE, warm=0)
                 break
             except Unavailable as error:
                 why = str(error)[:300]
@@ -218,7 +220,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
         pytest.skip(why)
     yield opened
     opened.close()
-    subprocess.run([tool, "rmi", "--force", "gristmill-test:jail"], capture_output=True, check=False)
+    subprocess.run([tool, "rmi", "--force", MADE], capture_output=True, check=False)
     patch.undo()
     shutil.rmtree(folder)
 
@@ -250,11 +252,11 @@ def test_the_next_start_removes_the_containers_of_a_killed_owner(real: Sandbox, 
     script.write_text(
         "import sys\nsys.path.insert(0, sys.argv[1])\nfrom tasks.sandbox.sandbox import Sandbox\n"
         "from tasks.sandbox.results import Limits\n"
-        "box = Sandbox.start(1, backend=sys.argv[2], image='gristmill-test:jail', warm=0)\nprint(box._box.engine.prefix, flush=True)\n"
+        "box = Sandbox.start(1, backend=sys.argv[2], image=sys.argv[3], warm=0)\nprint(box._box.engine.prefix, flush=True)\n"
         "box.run_python('import time\\ntime.sleep(600)', limits=Limits(wall_s=600, total_s=600))\n"
     )
     tool = Path(engine.path).name
-    worker = subprocess.Popen([sys.executable, str(script), str(ROOT), tool], stdout=subprocess.PIPE, text=True)
+    worker = subprocess.Popen([sys.executable, str(script), str(ROOT), tool, MADE], stdout=subprocess.PIPE, text=True)
     assert worker.stdout is not None
     prefix = worker.stdout.readline().strip()
 
@@ -269,6 +271,6 @@ def test_the_next_start_removes_the_containers_of_a_killed_owner(real: Sandbox, 
     assert left()
     os.kill(worker.pid, signal.SIGKILL)
     worker.wait()
-    Sandbox.start(1, backend=tool, image="gristmill-test:jail", warm=0).close()
+    Sandbox.start(1, backend=tool, image=MADE, warm=0).close()
     assert not left()
     assert not list((state_dir() / "leases").glob(f"{prefix}*"))

@@ -1,5 +1,6 @@
 """Nothing gets out of a jail, in either mode."""
 
+import os
 import re
 import runpy
 import socket
@@ -14,13 +15,14 @@ from tasks.sandbox.results import Call, CallResult, Limits, RunKind
 from tasks.sandbox.sandbox import Sandbox
 
 ESCAPES: list[Any] = runpy.run_path(str(Path(__file__).with_name("escapes.py")))["ESCAPES"]
+SOCKET = "gristmill-test-socket"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def host_socket() -> Iterator[None]:
-    """Something of the host that a jail could reach if it shared the network namespace."""
+    """Something of the host that a jail could reach if it shared the network namespace, of this test worker only."""
     with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind("\0gristmill-test-socket")
+        listening.bind(f"\0{SOCKET}-{os.getpid()}")
         listening.listen()
         yield
 
@@ -33,7 +35,8 @@ def results(request: pytest.FixtureRequest) -> dict[str, dict[str, CallResult]]:
 
         def attack(escape: Any, box: Sandbox = box) -> CallResult:
             limits = Limits(wall_s=escape.wall_s, cpu_s=1, memory_mb=256, processes=16)
-            return box.call_functions(escape.code, [Call(entry="attack")], limits).results[0]
+            code = escape.code.replace(SOCKET, f"{SOCKET}-{os.getpid()}")
+            return box.call_functions(code, [Call(entry="attack")], limits).results[0]
 
         with ThreadPoolExecutor(2) as threads:
             found[mode] = dict(zip([each.name for each in ESCAPES], threads.map(attack, ESCAPES), strict=True))

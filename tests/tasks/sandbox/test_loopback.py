@@ -1,5 +1,6 @@
 """A jail's own loopback: reachable from inside where a task asks for it; the host's and everything else is not."""
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -41,7 +42,8 @@ def udp(address, family=socket.AF_INET):
         plug.settimeout(1)
         plug.sendto(b"ping", address)
         return plug.recv(10)
-port, udp_port, hosts = int(sys.stdin.readline()), int(sys.stdin.readline()), sys.stdin.readline().split()
+port, udp_port = int(sys.stdin.readline()), int(sys.stdin.readline())
+abstract, hosts = sys.stdin.readline().strip(), sys.stdin.readline().split()
 for host in ["127.0.0.1", *hosts]:
     tried("tcp " + host, lambda: tcp((host, port)))
     tried("udp " + host, lambda: udp((host, udp_port)))
@@ -58,7 +60,7 @@ tried("sctp", lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM, 132))
 tried("netlink", lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW))
 tried("packet", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
 tried("vsock", lambda: socket.socket(40, socket.SOCK_STREAM))
-tried("abstract", lambda: tcp(b"\\0gristmill-test-loopback", socket.AF_UNIX))
+tried("abstract", lambda: tcp("\\0" + abstract, socket.AF_UNIX))
 """
 
 
@@ -67,7 +69,9 @@ def host() -> Iterator[str]:
     """Servers of the host on its loopback, on all its addresses, and on an abstract socket."""
     tcp, udp, plug = socket.create_server(("", 0)), socket.socket(type=socket.SOCK_DGRAM), socket.socket(socket.AF_UNIX)
     udp.bind(("", 0))
-    plug.bind("\0gristmill-test-loopback")
+    # Other test workers may run the same test.
+    name = f"gristmill-test-loopback-{os.getpid()}"
+    plug.bind(f"\0{name}")
     plug.listen()
 
     def answer() -> None:
@@ -81,7 +85,7 @@ def host() -> Iterator[str]:
 
     threading.Thread(target=answer, daemon=True).start()
     own = socket.gethostbyname_ex(socket.gethostname())[2]
-    yield f"{tcp.getsockname()[1]}\n{udp.getsockname()[1]}\n{' '.join(own)}\n"
+    yield f"{tcp.getsockname()[1]}\n{udp.getsockname()[1]}\n{name}\n{' '.join(own)}\n"
     tcp.shutdown(socket.SHUT_RDWR)
     for each in (tcp, udp, plug):
         each.close()
