@@ -14,13 +14,13 @@ import msgspec
 from schemas.trajectory import SCHEMA_VERSION, Trajectory
 
 _VOLATILE = frozenset({"usage", "timestamp"})
+# Made once: `json.dumps` makes one at every call that asks for more than its defaults.
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
 def canonical_json(value: Any) -> str:
     """JSON text with sorted keys, no white space, no NaN; equal values give equal text."""
-    return json.dumps(
-        msgspec.to_builtins(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
+    return _encode(msgspec.to_builtins(value))
 
 
 def digest(data: str | bytes) -> str:

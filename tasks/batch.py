@@ -109,22 +109,19 @@ def _run(ref: BatchRef, operator: Operator) -> BatchSummary:
     scopes = scopes_of(operator, items, ref.scope_hash)
     key = scope_hash([item.id + scopes[item.id] for item in items])
     while True:
-        done = rulings_of(ctx.lake, fingerprint, scopes)
-        dead = dead_of(ctx.lake, fingerprint, [i.id for i in items if i.id not in done], retryable=False)
-        todo = [item for item in items if item.id not in done and item.id not in dead]
-        # What the ledger calls done may have been deleted outside the lake, as shards can; then it is made again.
-        again = not todo and not operator.present(items, ctx)
-        if not todo and not again:
-            return BatchSummary(n=0, already=len(items), seconds=time.monotonic() - started)
         lease = ctx.lake.leases.acquire(ref.stage.value, fingerprint, key)
         if lease is None:
             time.sleep(_POLL_S)
             continue
         try:
-            # Another process may have committed between the look and the lease.
-            if set(rulings_of(ctx.lake, fingerprint, {i.id: scopes[i.id] for i in todo})):
-                continue
-            todo = list(items) if again else todo
+            # Only who holds the lease decides about these items, so what is seen now stays so.
+            done = rulings_of(ctx.lake, fingerprint, scopes)
+            dead = dead_of(ctx.lake, fingerprint, [i.id for i in items if i.id not in done], retryable=False)
+            todo = [item for item in items if item.id not in done and item.id not in dead]
+            # What the ledger calls done may have been deleted outside the lake, as shards can; then it is made again.
+            if not todo and operator.present(items, ctx):
+                return BatchSummary(n=0, already=len(items), seconds=time.monotonic() - started)
+            todo = todo or list(items)
             result, faults = _decide(operator, todo, ctx)
             rulings = to_rulings(operator, fingerprint, result.outcomes, todo, scopes)
             rows: dict[str, Sequence[Any]] = {**result.rows, "decisions": rulings, "dead_letters": result.dead}

@@ -20,6 +20,7 @@ from warehouse.files import META
 
 Hashes = npt.NDArray[np.uint64]
 Times = npt.NDArray[np.int64]
+Rows = tuple[Hashes, Times]
 
 
 class RowIndex:
@@ -28,8 +29,11 @@ class RowIndex:
     def __init__(self, table: str, column: str) -> None:
         self.table, self.column = table, column
         self._lock = threading.Lock()
-        self._runs: list[tuple[Hashes, Times]] = []
-        self._snapshot = -1
+        self._runs: list[Rows] = []
+        # The newest snapshot that is in here; before the first look there is none.
+        self._snapshot: int | None = None
+        self._suffix = ""
+        self._own: dict[int, Rows] = {}
 
     def appends(self, con: duckdb.DuckDBPyConnection, relation: str, column: str = "id") -> Times:
         """The times (microseconds since the epoch, sorted) of all appends that may hold keys of a relation's column."""
@@ -39,33 +43,66 @@ class RowIndex:
             found = [_matches(keys, times, np.asarray(wanted, dtype=np.uint64)) for keys, times in self._runs]
         return np.unique(np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
 
+    def rows_of(self, con: duckdb.DuckDBPyConnection, relation: str) -> Rows:
+        """What `note` takes of the rows of a relation."""
+        rows = con.execute(f"{self._select()} FROM {relation}").fetchnumpy()
+        return np.asarray(rows["h"], dtype=np.uint64), np.asarray(rows["t"], dtype=np.int64)
+
+    def note(self, snapshot: int, rows: Rows) -> None:
+        """Remembers what this process has committed as `snapshot`, which then needs not be read back from its file."""
+        with self._lock:
+            if self._snapshot is not None and snapshot > self._snapshot:
+                self._own[snapshot] = rows
+
     def _refresh(self, con: duckdb.DuckDBPyConnection) -> None:
-        current = _current(con)
-        if current == self._snapshot:
+        # The catalog is asked before the table: what is committed in between is at worst found twice.
+        changes = self._changes(con)
+        if changes is None:
+            self._load(con)
             return
-        fresh = self._inserted(con, current) if 0 <= self._snapshot < current else None
-        if fresh is None:
-            self._runs = []
-            fresh = con.execute(f"{self._select()} FROM {self.table}").fetchnumpy()
-        self._add(np.asarray(fresh["h"], dtype=np.uint64), np.asarray(fresh["t"], dtype=np.int64))
-        self._snapshot = current
+        read = [number for number, changed in changes if changed and number not in self._own]
+        if read:
+            self._add(self._inserted(con, read[0], read[-1]))
+        for number, changed in changes:
+            rows = self._own.pop(number, None)
+            if changed and rows is not None:
+                self._add(rows)
+        if changes:
+            self._snapshot = changes[-1][0]
+
+    def _changes(self, con: duckdb.DuckDBPyConnection) -> list[tuple[int, bool]] | None:
+        """The snapshots since the last look, and whether each may have changed the table; None when one has expired."""
+        if self._snapshot is None:
+            return None
+        query = f"SELECT snapshot_id, changes_made FROM {META}.ducklake_snapshot_changes WHERE snapshot_id > ?"
+        found = sorted(con.execute(query, [self._snapshot]).fetchall())
+        if found and found[-1][0] - self._snapshot != len(found):
+            return None
+        return [
+            (int(number), any(change.endswith(self._suffix) for change in str(made).split(",")))
+            for number, made in found
+        ]
+
+    def _load(self, con: duckdb.DuckDBPyConnection) -> None:
+        query = (
+            f"SELECT (SELECT max(snapshot_id) FROM {META}.ducklake_snapshot), max(table_id) FROM {META}.ducklake_table"
+        )
+        row = con.execute(f"{query} WHERE table_name = ? AND end_snapshot IS NULL", [self.table]).fetchone()
+        assert row is not None
+        self._runs, self._own = [], {}
+        self._add(self.rows_of(con, f"lake.main.{self.table}"))
+        self._snapshot, self._suffix = int(row[0]), f":{row[1]}"
 
     def _select(self) -> str:
         return f'SELECT hash("{self.column}") AS h, epoch_us(created_at) AS t'
 
-    def _inserted(self, con: duckdb.DuckDBPyConnection, current: int) -> "dict[str, npt.NDArray[np.generic]] | None":
-        """What was inserted since the last look; None when that snapshot has expired."""
-        first = self._snapshot + 1
-        # Asked beforehand: an error would abort the transaction that the caller may be in.
-        there = con.execute(f"SELECT count(*) FROM {META}.ducklake_snapshot WHERE snapshot_id = ?", [first]).fetchone()
-        if not there or not there[0]:
-            return None
-        return con.execute(  # type: ignore[no-any-return]
-            f"{self._select()} FROM ducklake_table_insertions('lake', 'main', ?, ?, ?)", [self.table, first, current]
-        ).fetchnumpy()
+    def _inserted(self, con: duckdb.DuckDBPyConnection, first: int, last: int) -> Rows:
+        """What was inserted from one snapshot to another, both of which the catalog still has."""
+        return self.rows_of(con, f"ducklake_table_insertions('lake', 'main', '{self.table}', {first}, {last})")
 
-    def _add(self, keys: Hashes, times: Times) -> None:
+    def _add(self, rows: Rows) -> None:
         """One more sorted run; runs are merged so that each is at most half its forerunner, so there are few."""
+        keys, times = rows
         if not len(keys):
             return
         self._runs.append(_sorted(keys, times))
@@ -88,12 +125,6 @@ def _matches(keys: Hashes, times: Times, wanted: Hashes) -> Times:
     starts = np.repeat(first, counts)
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     return np.unique(times[starts + within])
-
-
-def _current(con: duckdb.DuckDBPyConnection) -> int:
-    row = con.execute("SELECT * FROM ducklake_current_snapshot('lake')").fetchone()
-    assert row is not None
-    return int(row[0])
 
 
 def during(times: Times) -> str:

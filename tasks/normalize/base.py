@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 PAGE = 20_000
 
 # Source bytes read as one batch, and what a row of a table is taken for.
-BATCH_BYTES, ROW_BYTES = 8 << 20, 8 << 10
+BATCH_BYTES, ROW_BYTES = 16 << 20, 8 << 10
 
 # Records, or bytes of them, from which on a batch is read in bulk: below, loading the kernels costs more than they
 # save; and the size of a file from which on compiling them does not (where `gristmill setup` has not done it).
@@ -51,9 +51,9 @@ class Importer(Operator, frozen=True, kw_only=True):
     stage: ClassVar[Stage] = Stage.NORMALIZE
     reads: ClassVar[Unit] = "record"
     effect: ClassVar[Effect] = "add"
-    batch_size: ClassVar[int] = 2048
+    batch_size: ClassVar[int] = 4096
     # One is committed, which only one can be at a time, while the others are read: some 50 MB each.
-    at_once: ClassVar[int | None] = 3
+    at_once: ClassVar[int | None] = 2
     inert: ClassVar[frozenset[str]] = frozenset({"paths"})
     paths: tuple[str, ...]
     dataset: str | None = None
