@@ -78,10 +78,11 @@ class RowIndex:
         found = sorted(con.execute(query, [self._snapshot]).fetchall())
         if found and found[-1][0] - self._snapshot != len(found):
             return None
-        return [
-            (int(number), any(change.endswith(self._suffix) for change in str(made).split(",")))
-            for number, made in found
-        ]
+        return [(int(number), self._may_hold(str(made))) for number, made in found]
+
+    def _may_hold(self, made: str) -> bool:
+        """Whether a snapshot's changes ("inserted_into_table:3,…") name the table."""
+        return any(change.endswith(self._suffix) for change in made.split(","))
 
     def _load(self, con: duckdb.DuckDBPyConnection) -> None:
         query = (
