@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from prefect import Task
@@ -35,7 +35,7 @@ from tasks.curate.explore import source_losses
 from tasks.emit.base import Exporter
 from tasks.operator import WorkingSet
 from tasks.recipe import entries, operator_of
-from tasks.stage import EntryReport, finish_entry, finish_part, plan_entry, record_plan
+from tasks.stage import EntryPlan, EntryReport, Part, finish_entry, finish_part, plan_entry, record_plan
 from tasks.train.base import Trainer
 from warehouse.checkpoint import checkpoint
 from warehouse.counts import check_counts
@@ -139,6 +139,14 @@ def batch_runner() -> TaskRunner[Any]:
     return runner
 
 
+class _Begun(NamedTuple):
+    """A part of an entry whose batches run, since when (seconds, monotonic)."""
+
+    planned: EntryPlan
+    futures: list[PrefectFuture[BatchSummary]]
+    since: float
+
+
 class Way:
     """A run under way."""
 
@@ -164,16 +172,18 @@ class Way:
     def _entry(self, stage: Stage, entry: int, batch_task: BatchTask, inputs: WorkingSet) -> WorkingSet:
         started = time.monotonic()
         name = operator_of(self.ctx.recipe, stage, entry).plugin_id()
-        ended = []
+        ended: list[Part] = []
+        begun: _Begun | None = None
         for planned in plan_entry(self.ctx, stage, entry, inputs):
-            begun = time.monotonic()
+            futures = [batch_task.submit(ref) for ref in planned.batches]
+            # One part is planned while another's batches run.
+            if begun is not None:
+                ended.append(self._end(begun, inputs))
             _observer.entry(stage, name, len(planned.batches), len(planned.plan.items), planned.plan.share)
-            futures: list[PrefectFuture[BatchSummary]] = [batch_task.submit(ref) for ref in planned.batches]
-            summaries: list[BatchSummary] = []
-            for future in as_completed(futures):
-                summaries.append(future.result())
-                _observer.batch(summaries[-1])
-            ended.append(finish_part(self.ctx, planned, inputs, summaries, time.monotonic() - begun))
+            begun = _Begun(planned, futures, time.monotonic())
+        assert begun is not None
+        ended.append(self._end(begun, inputs))
+        planned = begun.planned
         working, report = finish_entry(inputs, ended, time.monotonic() - started)
         _observer.done(report)
         self.reports.append(report)
@@ -185,6 +195,14 @@ class Way:
         if isinstance(planned.operator, Trainer) and planned.operator.folder(self.ctx).is_dir():
             self.checkpoints.append((planned.operator.label, str(planned.operator.folder(self.ctx))))
         return working
+
+    def _end(self, begun: "_Begun", inputs: WorkingSet) -> Part:
+        """Waits for the batches of a part and checks its counts."""
+        summaries: list[BatchSummary] = []
+        for future in as_completed(begun.futures):
+            summaries.append(future.result())
+            _observer.batch(summaries[-1])
+        return finish_part(self.ctx, begun.planned, inputs, summaries, time.monotonic() - begun.since)
 
     def summary(self) -> Summary:
         """What this run did so far."""

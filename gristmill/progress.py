@@ -89,6 +89,9 @@ class Drawn:
         counts = f"{report.n_in}{eligible}: kept {report.n_kept}, dropped {report.n_dropped}"
         for word, count in (("dead", report.n_dead), ("pending", report.n_pending)):
             counts += f", {word} {count}" if count else ""
+        decided = report.n_in - report.n_pending
+        if report.n_new < decided:
+            counts += f" ({report.n_new or 'none'} new)"
         self._print(f"{name}{counts}  {reasons_text(report.reasons)}")
         for fault in report.faults[:3]:
             self._print(f"    {fault}", style="yellow")

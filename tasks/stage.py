@@ -44,7 +44,10 @@ class EntryPlan(NamedTuple):
 
 
 class EntryReport(Base, frozen=True, kw_only=True):
-    """A finished entry: what it decided, per reason, and what stays open."""
+    """A finished entry: what it decided, per reason, and what stays open.
+
+    n_new: how many of the items this run decided; earlier runs had decided the others.
+    """
 
     stage: Stage
     name: str
@@ -56,6 +59,7 @@ class EntryReport(Base, frozen=True, kw_only=True):
     n_dropped: int
     n_dead: int
     n_pending: int
+    n_new: int
     reasons: dict[str, int]
     faults: tuple[str, ...]
     seconds: float
@@ -196,6 +200,7 @@ def finish_part(
         n_dropped=len(rulings) - len(kept),
         n_dead=len(dead),
         n_pending=len(open_items),
+        n_new=sum(summary.n + summary.dead for summary in summaries),
         reasons=dict(reasons),
         faults=tuple(fault for summary in summaries for fault in summary.faults),
         seconds=seconds,
@@ -247,6 +252,7 @@ def _whole(parts: Sequence[EntryReport], seconds: float) -> EntryReport:
         n_dropped=sum(part.n_dropped for part in parts),
         n_dead=sum(part.n_dead for part in parts),
         n_pending=sum(part.n_pending for part in parts),
+        n_new=sum(part.n_new for part in parts),
         reasons=dict(reasons),
         faults=tuple(fault for part in parts for fault in part.faults),
         seconds=seconds,
