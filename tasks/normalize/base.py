@@ -52,7 +52,7 @@ class Importer(Operator, frozen=True, kw_only=True):
     reads: ClassVar[Unit] = "record"
     effect: ClassVar[Effect] = "add"
     batch_size: ClassVar[int] = 4096
-    # One is committed, which only one can be at a time, while the others are read: some 50 MB each.
+    # One is committed, which takes longer than reading, while the other is read: some 100 MB each.
     at_once: ClassVar[int | None] = 2
     inert: ClassVar[frozenset[str]] = frozenset({"paths"})
     paths: tuple[str, ...]
@@ -107,7 +107,7 @@ class Importer(Operator, frozen=True, kw_only=True):
         return None
 
     def batches(self, items: Sequence[Item]) -> list[Sequence[Item]]:
-        """At most `batch_size` records, or about BATCH_BYTES of them: a commit costs as much as reading a megabyte."""
+        """At most `batch_size` records, or about BATCH_BYTES of them: a commit costs as much as reading some megabytes."""
         cut: list[Sequence[Item]] = []
         first = held = 0
         for at, item in enumerate(items):
