@@ -52,7 +52,7 @@ def run_id_of(lake: "Lake", given: str) -> str:
 
 
 def status(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
-    """List the runs of the lake. With RUN, show one of them entry by entry."""
+    """List the runs of the lake, with the items that all their entries planned. With RUN, show one entry by entry."""
     from gristmill.output import print_json, table
 
     opened = open_lake(lake)
@@ -64,7 +64,7 @@ def status(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption
         "max(created_at) filter (event in ('finished', 'failed')) as finished, "
         "coalesce(max(status) filter (event in ('finished', 'failed')), 'unfinished') as status, "
         "any_value(json_extract_string(summary_json, '$.error')) filter (event = 'failed') as error, "
-        "sum(n_in) filter (event = 'operator') as items "
+        "(sum(n_in) filter (event = 'operator'))::bigint as planned "
         "from runs group by run_id order by started desc"
     ).to_pylist()
     if as_json:
@@ -72,9 +72,9 @@ def status(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption
         return
     table(
         "runs",
-        ["run", "recipe", "started", "took", "items", "status"],
-        [[r["run_id"], r["recipe"], f"{r['started']:%m-%d %H:%M}", _took(r), r["items"], _status(r)] for r in rows],
-        right=["took", "items"],
+        ["run", "recipe", "started", "took", "planned", "status"],
+        [[r["run_id"], r["recipe"], f"{r['started']:%m-%d %H:%M}", _took(r), r["planned"], _status(r)] for r in rows],
+        right=["took", "planned"],
     )
 
 
