@@ -220,10 +220,11 @@ class Lake(Reads):
         """
 
         def run() -> pa.Table:
-            con = self.cursor()
+            con = self._bare()
             try:
                 if ids is not None:
                     con.register("ids", pa.table({"id": pa.array(ids, pa.large_string())}))
+                con.execute("USE lake")
                 return con.execute(query, params if isinstance(params, dict) else list(params)).to_arrow_table()
             finally:
                 con.close()
