@@ -96,6 +96,19 @@ def observe(observer: Observer) -> None:
     _observer = observer
 
 
+_lent: dict[str, Lake] = {}
+
+
+@contextmanager
+def lent(address: str, lake: Lake) -> Iterator[None]:
+    """The runs of this process against `address` use an open lake meanwhile; they leave it open."""
+    _lent[address] = lake
+    try:
+        yield
+    finally:
+        del _lent[address]
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """What a flow returns: a run's entries with their counts, its calls, where its shards and checkpoints are."""
 
@@ -293,7 +306,7 @@ def under_way(
 ) -> Iterator[Way]:
     """Opens the lake and a run of `recipe`; ends its models, client and sandbox whatever happens."""
     guard_logs()
-    opened = Lake.open(lake)
+    opened = _lent.get(lake) or Lake.open(lake)
     run_id = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
     folder = Path(out or recipe.out or f"out/{recipe.name}").expanduser().resolve()
     ctx = Context(recipe, opened, run_id, Path(recipe_dir).resolve(), folder, limit=limit, say=_observer.say)
@@ -321,7 +334,8 @@ def under_way(
             raise
         # Not after an error or a signal: batches may still run in Prefect's threads, and a database that is closed
         # under its own query blocks for ever. The process's end closes it then, and frees its leases.
-        opened.close()
+        if lake not in _lent:
+            opened.close()
     finally:
         forget(ctx)
 

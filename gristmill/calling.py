@@ -1,8 +1,10 @@
 """Calls a flow in this process: a Prefect server beside it, progress on standard error, Ctrl-C understood."""
 
+import gc
 import importlib
 import os
 import signal
+from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -13,19 +15,51 @@ from schemas.errors import Unavailable
 
 if TYPE_CHECKING:
     from flows.way import Summary
+    from warehouse.lake import Lake
+
+# Modules that a flow's run would import when nothing else is left to do.
+_LATER = ("fastapi.encoders", "gristmill.progress", "prefect.flow_engine", "prefect.task_engine", "pyarrow.dataset")
 
 
-def call(flow_name: str, lake: str, *, quiet: bool, **parameters: Any) -> "Summary":
-    """The summary of flow `flow_name` (flows/<name>.py) run against `lake`."""
+def call(
+    flow_name: str,
+    lake: str,
+    *,
+    quiet: bool,
+    check: "Callable[[Lake], None]" = lambda _: None,
+    shown: "Callable[[Summary, Lake], None]" = lambda _, __: None,
+    **parameters: Any,
+) -> "Summary":
+    """The summary of flow `flow_name` (flows/<name>.py) run against `lake`.
+
+    check: asked before the flow begins; its UserError ends the call. shown: told the summary, while the server ends.
+    """
     prepare(lake)
-    if not quiet:
-        err.print("starting Prefect", style="dim")
-    with server(scheduler=False, meanwhile=lambda: importlib.import_module(f"flows.{flow_name}")):
-        from flows.way import observe
+    opened: list[Lake] = []
+
+    def meanwhile() -> None:
+        from warehouse.lake import Lake
+
+        opened.append(Lake.open(lake))
+        check(opened[0])
+        if not quiet:
+            err.print("starting Prefect", style="dim")
+        # What is imported stays: looking for garbage in it took a tenth of the time.
+        gc.disable()
+        try:
+            for name in (f"flows.{flow_name}", *_LATER):
+                importlib.import_module(name)
+            gc.freeze()
+        finally:
+            gc.enable()
+        opened[0].warm()
+
+    with server(scheduler=False, meanwhile=meanwhile):
+        from flows.way import lent, observe
         from gristmill.progress import Drawn
 
         flow = getattr(importlib.import_module(f"flows.{flow_name}"), flow_name)
-        with Drawn(err) as drawn:
+        with Drawn(err) as drawn, lent(lake, opened[0]):
             observe(drawn)
             signal.signal(signal.SIGINT, _stop)
             try:
@@ -39,6 +73,8 @@ def call(flow_name: str, lake: str, *, quiet: bool, **parameters: Any) -> "Summa
                 if "Failed to reach API" not in str(error):
                     raise
                 raise Unavailable("prefect_server", f"{error} (PREFECT_API_URL)") from error
+    shown(summary, opened[0])
+    opened[0].close()
     return summary
 
 

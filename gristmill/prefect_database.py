@@ -25,15 +25,18 @@ _PATIENCE_S = 240
 _WORK = "migrating-"
 
 
-def provide(home: Path) -> None:
-    """Puts a migrated database into `home` if it has none; where that fails, the server migrates one as it always did.
+def provide(home: Path) -> bool:
+    """Puts a migrated database into `home` if it has none; whether the one there needs no migration.
 
-    The caller sees to it that nobody else does the same with this home meanwhile.
+    Where that fails, the server migrates one as it always did. The caller sees to it that nobody else does the same
+    with this home meanwhile.
     """
     database = home / _NAME
-    if database.exists() or any(os.environ.get(name) for name in _ADDRESSES):
-        return
+    if any(os.environ.get(name) for name in _ADDRESSES):
+        return False
     try:
+        if database.exists():
+            return _version(database) == _version(_place()) != ()
         original = _original()
         with tempfile.TemporaryDirectory(dir=home) as folder:
             copy = shutil.copyfile(original, Path(folder) / _NAME)
@@ -41,15 +44,26 @@ def provide(home: Path) -> None:
             for tail in ("-wal", "-shm"):
                 Path(f"{database}{tail}").unlink(missing_ok=True)
             copy.replace(database)
-    except (OSError, RuntimeError, subprocess.SubprocessError):
+        return True
+    except (OSError, RuntimeError, subprocess.SubprocessError, sqlite3.Error):
         # RuntimeError: nobody knows where home is.
-        return
+        return False
+
+
+def _version(database: Path) -> tuple[tuple[str], ...]:
+    """The migration that a database has come to; a file that is not there is an error."""
+    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=10)) as con:
+        return tuple(con.execute("SELECT version_num FROM alembic_version").fetchall())
+
+
+def _place() -> Path:
+    return cache_folder() / f"prefect-{importlib.metadata.version('prefect')}.db"
 
 
 def _original() -> Path:
     """The migrated database of the installed version of Prefect; made by its own command where no whole one is."""
-    root = cache_folder()
-    original = root / f"prefect-{importlib.metadata.version('prefect')}.db"
+    original = _place()
+    root = original.parent
     if _whole(original):
         return original
     root.mkdir(parents=True, exist_ok=True)

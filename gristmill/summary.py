@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gristmill.funnel import print_funnel
 from gristmill.output import err, out, reasons_text, table
+from schemas.vocabulary import Stage
 
 if TYPE_CHECKING:
     from flows.way import Summary
@@ -33,14 +34,13 @@ def pass_rates(lake: "Lake", run_id: str) -> list[dict[str, Any]]:
     return rows
 
 
-def print_summary(summary: "Summary", *, published: bool = True) -> None:
+def print_summary(summary: "Summary", lake: "Lake", *, published: bool = True) -> None:
     """The whole summary of a run; what to try next where it published a dataset."""
     from warehouse.counts import funnel_of
-    from warehouse.lake import Lake
 
-    lake = Lake.open(summary.lake, read_only=True)
+    stages = {entry.stage for entry in summary.entries}
     print_funnel(lake, funnel_of(lake, summary.run_id))
-    rates = pass_rates(lake, summary.run_id)
+    rates = pass_rates(lake, summary.run_id) if Stage.VERIFY in stages else []
     if rates:
         table(
             "pass rate",
@@ -61,13 +61,13 @@ def print_summary(summary: "Summary", *, published: bool = True) -> None:
     for entry in summary.entries:
         if entry.stage == "emit" and not entry.n_in:
             out.print(f"shards: {entry.name} wrote nothing, since no item reached it", style="yellow", markup=False)
-    _print_trainings(lake, summary)
+    if Stage.TRAIN in stages:
+        _print_trainings(lake, summary)
     for label, folder in summary.shards:
         _print_shards(label, folder)
     out.print(f"run {summary.run_id} took {summary.seconds:.0f} s")
     if published:
         _try_next(summary, lake)
-    lake.close()
 
 
 def _print_shards(label: str, folder: str) -> None:

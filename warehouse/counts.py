@@ -51,9 +51,13 @@ _ADDED = ("n_in", "n_kept", "n_dropped", "n_dead", "n_pending")
 
 def funnel_of(lake: Lake, run_id: str) -> list[dict[str, Any]]:
     """The lines of the view `funnel` that are the run's, in memory that does not follow its size."""
+    return _funnel(lake, run_id, _slices(lake, run_id))
+
+
+def _funnel(lake: Lake, run_id: str, parts: list[Slice]) -> list[dict[str, Any]]:
     lines: dict[_Key, dict[str, Any]] = {}
     reasons: dict[_Key, Counter[str]] = {}
-    for part in _slices(lake, run_id):
+    for part in parts:
         for line in lake.sql_aside(funnel_query(_RUN, part), {"run": run_id}).to_pylist():
             key, why = _key(line), json.loads(line["reasons"])
             if key in lines:
@@ -66,9 +70,10 @@ def funnel_of(lake: Lake, run_id: str) -> list[dict[str, Any]]:
 def check_counts(lake: Lake, run_id: str) -> list[str]:
     """What does not reconcile in the run, one sentence each; empty when the law holds."""
     faults = []
-    held = _outputs(lake, run_id)
+    parts = _slices(lake, run_id)
+    held = _outputs(lake, run_id, parts)
     recorded = {_key(line): line for line in lake.sql_aside(_RECORDED, {"run": run_id}).to_pylist()}
-    for line in funnel_of(lake, run_id):
+    for line in _funnel(lake, run_id, parts):
         name = f"{line['stage']}/{line['operator']} (entry {line['entry']})"
         total = line["n_kept"] + line["n_dropped"] + line["n_dead"] + line["n_pending"]
         if total != line["n_in"]:
@@ -88,10 +93,10 @@ def check_counts(lake: Lake, run_id: str) -> list[str]:
     return faults
 
 
-def _outputs(lake: Lake, run_id: str) -> dict[_Key, int]:
+def _outputs(lake: Lake, run_id: str, parts: list[Slice]) -> dict[_Key, int]:
     """How many different outputs the kept items of each entry have."""
     found: dict[_Key, list[npt.NDArray[np.uint64]]] = {}
-    for part in _slices(lake, run_id):
+    for part in parts:
         table = lake.sql_aside(outputs_query(_RUN, part), {"run": run_id})
         for at, line in enumerate(table.select(["stage", "entry", "fingerprint"]).to_pylist()):
             found.setdefault(_key(line), []).append(

@@ -92,12 +92,11 @@ def views_name() -> str:
 
 def applied(con: duckdb.DuckDBPyConnection) -> list[str]:
     """The entries of the lake, in the order in which they were applied; empty for a lake just made."""
-    found = con.execute(
-        "SELECT count(*) FROM duckdb_tables() WHERE database_name = 'lake' AND table_name = ?", [_BOOK]
-    ).fetchone()
-    if not found or not found[0]:
+    try:
+        return [row[0] for row in con.execute(f"SELECT name FROM lake.{_BOOK} ORDER BY position").fetchall()]
+    except duckdb.CatalogException:
+        # Not there yet.
         return []
-    return [row[0] for row in con.execute(f"SELECT name FROM {_BOOK} ORDER BY position").fetchall()]
 
 
 def check(address: Address, names: list[str], *, read_only: bool) -> bool:

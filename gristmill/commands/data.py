@@ -2,12 +2,15 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gristmill.commands.run import run_flow
 from gristmill.options import JsonOption, LakeOption
+
+if TYPE_CHECKING:
+    from warehouse.lake import Lake
 
 
 def parse_options(given: list[str]) -> dict[str, object]:
@@ -84,21 +87,22 @@ def import_(
     entry |= given
     recipe = {"name": name if name[0].isalpha() else f"d{name}", "normalize": [entry]}
     refuse_early(parse_recipe(recipe, "import"), Path())
-    _refuse_replacing(lake, str(recipe["name"]), entry["paths"])
-    run_flow("ingest", lake, as_json, recipe=recipe)
+
+    def check(opened: "Lake") -> None:
+        _refuse_replacing(opened, str(recipe["name"]), entry["paths"])
+
+    run_flow("ingest", lake, as_json, check, recipe=recipe)
 
 
-def _refuse_replacing(lake: str, name: str, paths: list[str]) -> None:
+def _refuse_replacing(lake: "Lake", name: str, paths: list[str]) -> None:
     """UserError where a dataset of this name holds files that this import does not name: it would replace them."""
     from flows.dataset import recipe_of
     from schemas.errors import UserError
-    from warehouse.lake import Lake
 
     try:
-        with Lake.open(lake, read_only=True) as opened:
-            held = recipe_of(opened, name)
+        held = recipe_of(lake, name)
     except UserError:
-        # No lake, or no such dataset yet.
+        # No such dataset yet.
         return
     before = {path for entry in held.normalize for path in entry.get("paths", ())}
     missing = sorted(before - set(paths))

@@ -1,11 +1,16 @@
 """Run a recipe, look at a few of its items first, or only check it."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gristmill.options import JsonOption, LakeOption, SetOption
+
+if TYPE_CHECKING:
+    from flows.way import Summary
+    from warehouse.lake import Lake
 
 RecipeArgument = Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe file (TOML).")]
 
@@ -45,17 +50,28 @@ def curate(
     run_flow("curate", lake, as_json, recipe=recipe, overrides=overrides)
 
 
-def run_flow(flow_name: str, lake: str, as_json: bool, **parameters: Any) -> None:
-    """Runs a flow, drawing its progress, and prints its summary; exit code 3 for failures over the recipe's limit."""
+def run_flow(
+    flow_name: str,
+    lake: str,
+    as_json: bool,
+    check: "Callable[[Lake], None]" = lambda _: None,
+    **parameters: Any,
+) -> None:
+    """Runs a flow, drawing its progress, and prints its summary; exit code 3 for failures over the recipe's limit.
+
+    check: see `gristmill.calling.call`.
+    """
     from gristmill.calling import call
     from gristmill.output import print_json
     from gristmill.summary import print_summary
 
-    summary = call(flow_name, lake, quiet=as_json, **parameters)
-    if as_json:
-        print_json(summary)
-    else:
-        print_summary(summary, published=flow_name not in ("export", "train"))
+    def shown(summary: "Summary", opened: "Lake") -> None:
+        if as_json:
+            print_json(summary)
+        else:
+            print_summary(summary, opened, published=flow_name not in ("export", "train"))
+
+    summary = call(flow_name, lake, quiet=as_json, check=check, shown=shown, **parameters)
     if summary.over_limit:
         from gristmill.summary import explain_failures
 

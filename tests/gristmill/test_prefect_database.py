@@ -74,3 +74,14 @@ def test_the_cache_never_lands_in_the_working_folder(tmp_path: Path, monkeypatch
     for given in ("", "relative"):
         monkeypatch.setenv("XDG_CACHE_HOME", given)
         assert cache_folder() == tmp_path / "home" / ".cache" / "gristmill"
+
+
+def test_a_database_of_another_version_is_left_for_the_server_to_migrate(tmp_path: Path) -> None:
+    (home := tmp_path / "home").mkdir()
+    assert provide(home) and provide(home)
+    with closing(sqlite3.connect(home / "prefect.db")) as con:
+        con.execute("UPDATE alembic_version SET version_num = 'earlier'")
+        con.commit()
+    assert not provide(home)
+    (home / "prefect.db").write_bytes(b"damaged")
+    assert not provide(home)
