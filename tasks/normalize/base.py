@@ -107,7 +107,7 @@ class Importer(Operator, frozen=True, kw_only=True):
         return None
 
     def batches(self, items: Sequence[Item]) -> list[Sequence[Item]]:
-        """At most `batch_size` records, or about BATCH_BYTES of them: a commit costs as much as reading some megabytes."""
+        """At most `batch_size` records, or about BATCH_BYTES of them: a commit costs as much as reading megabytes."""
         cut: list[Sequence[Item]] = []
         first = held = 0
         for at, item in enumerate(items):
