@@ -54,7 +54,13 @@ def call(
             gc.enable()
         opened[0].warm()
 
-    with server(scheduler=False, meanwhile=meanwhile):
+    done: list[Summary] = []
+
+    def afterwards() -> None:
+        shown(done[0], opened[0])
+        opened[0].close()
+
+    with server(scheduler=False, meanwhile=meanwhile, afterwards=afterwards):
         from flows.way import lent, observe
         from gristmill.progress import Drawn
 
@@ -63,7 +69,7 @@ def call(
             observe(drawn)
             signal.signal(signal.SIGINT, _stop)
             try:
-                summary: Summary = flow(lake=lake, **parameters)
+                done.append(flow(lake=lake, **parameters))
             except KeyboardInterrupt:
                 # Typer would end without a word.
                 err.print("stopped: what was recorded stays recorded; the same command goes on from there")
@@ -73,9 +79,7 @@ def call(
                 if "Failed to reach API" not in str(error):
                     raise
                 raise Unavailable("prefect_server", f"{error} (PREFECT_API_URL)") from error
-    shown(summary, opened[0])
-    opened[0].close()
-    return summary
+    return done[0]
 
 
 def _stop(_number: int, _frame: FrameType | None) -> None:

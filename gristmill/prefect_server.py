@@ -4,7 +4,6 @@ Prefect's own short-lived server has no scheduler, shares the terminal's Ctrl-C 
 minute for the server that just ended) and outlives a killed parent. This one ends with its parent, however that ends.
 """
 
-import atexit
 import fcntl
 import os
 import socket
@@ -32,17 +31,21 @@ _CLIENT = {"PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false", "PREFECT_CLIE
 
 
 @contextmanager
-def server(*, scheduler: bool, meanwhile: Callable[[], object]) -> Iterator[str]:
+def server(
+    *, scheduler: bool, meanwhile: Callable[[], object], afterwards: Callable[[], object] = lambda: None
+) -> Iterator[str]:
     """Runs a server until the block ends and gives its API address; PREFECT_API_URL names it meanwhile.
 
     scheduler: a whole server, with its pages on Prefect's usual port; else only what one command needs.
     `meanwhile` runs while the server starts: importing Prefect takes its client as long as the start takes the server.
+    `afterwards` runs after a block without an error, while the server writes down what it still holds.
     A server that the user named by PREFECT_API_URL is used as it is. Unavailable when ours does not come up.
     """
     given = os.environ.get("PREFECT_API_URL")
     if given:
         meanwhile()
         yield given
+        afterwards()
         return
     before = dict(os.environ)
     try:
@@ -59,12 +62,14 @@ def server(*, scheduler: bool, meanwhile: Callable[[], object]) -> Iterator[str]
                 _end(process)
                 raise
         try:
-            yield api
+            try:
+                yield api
+            finally:
+                _sent()
+                process.terminate()
+            afterwards()
         finally:
-            _sent()
-            # It writes down what it still holds while this process prints what there is to say.
-            process.terminate()
-            atexit.register(_end, process)
+            _end(process)
     finally:
         for name in ("PREFECT_API_URL", *_CLIENT):
             if name not in before:

@@ -59,6 +59,15 @@ def test_another_lakes_appends_are_found_at_once(lake: Lake) -> None:
     assert lake.append(STAMP, {"tasks": make_tasks(10)}) == {"tasks": 0}
 
 
+def test_queries_aside_see_what_was_appended_since_and_share_an_engine(lake: Lake) -> None:
+    for count in (1, 2, 3):
+        lake.append(STAMP, {"tasks": make_tasks(count)})
+        found = lake.sql_aside("SELECT count(*) AS n, current_setting('memory_limit') AS most FROM tasks", ())
+        assert found.to_pylist() == [{"n": count, "most": "152.5 MiB"}]
+    lake.sql_aside("CREATE TEMP TABLE kept AS SELECT 1 AS a", ())
+    assert lake.sql_aside("SELECT a FROM kept", ())["a"].to_pylist() == [1]
+
+
 def test_rows_are_stamped(lake: Lake) -> None:
     lake.append(STAMP, {"tasks": make_tasks(1)})
     row = lake.sql("select run_id, operator, fingerprint, created_at from tasks").to_pylist()[0]
