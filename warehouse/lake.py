@@ -22,7 +22,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from schemas.errors import GristmillError, LakeError, UserError
 from schemas.trajectory import Base
@@ -30,26 +29,22 @@ from warehouse import migrations
 from warehouse.address import Address, resolve
 from warehouse.arrow import stamp, to_arrow
 from warehouse.engine import Attach, connect
+from warehouse.engines import Engines
 from warehouse.failures import retryable, translated
 from warehouse.files import sweep
-from warehouse.index import RowIndex, Rows, during
+from warehouse.index import RowIndex, during
+from warehouse.inserts import Note, insert, tell
 from warehouse.leases import Lease, Leases
 from warehouse.locks import writer_lock
 from warehouse.reads import Reads
 from warehouse.tables import TABLES
 
 Result = TypeVar("Result")
-_Note = tuple[RowIndex, Rows]
 
 # A lost commit is tried again this often; under the writer lock only foreign catalog users can cause one.
 _ATTEMPTS = 12
 
-# An engine for heavy queries: so much memory, which every further thread asks more of, and the disk beyond it.
-ASIDE = {"memory_limit": "160MB", "threads": "2", "preserve_insertion_order": "false"}
-
-# An engine for large appends, and from how many bytes on an append is one. With a second thread DuckDB collects rows
-# batch by batch to keep their order: 1170 us of CPU time for a trajectory of 70 kB, 630 with one thread.
-APPENDING = {"threads": "1"}
+# From how many bytes on an append is large; starting the engine for those takes a tenth of a second.
 LARGE = 1 << 20
 
 
@@ -68,10 +63,7 @@ class Lake(Reads):
         self.where, self.how = where, how
         self.address = where.given
         self.leases = Leases(where)
-        self._con = con
-        self._appending: duckdb.DuckDBPyConnection | None = None
-        self._aside: duckdb.DuckDBPyConnection | None = None
-        self._turn = threading.Lock()
+        self._engines = Engines(where, how, con)
         self._lock = writer_lock(where)
         self._guard = threading.Lock()
         self._indexes: dict[tuple[str, str], RowIndex] = {}
@@ -155,63 +147,27 @@ class Lake(Reads):
             return
 
     def _commit(self, by: Stamp, rows: dict[str, pa.Table], lease: Lease | None) -> dict[str, int]:
-        con = self._bare(large=sum(batch.nbytes for batch in rows.values()) > LARGE)
+        con = self._engines.bare(large=sum(batch.nbytes for batch in rows.values()) > LARGE)
         now = datetime.now(UTC)
-        notes: list[_Note] = []
+        added: dict[str, int] = {}
+        notes: list[Note] = []
         try:
             con.execute("BEGIN")
             try:
-                added = {
-                    table: self._insert(con, table, stamp(table, batch, *by, now), notes)
-                    for table, batch in rows.items()
-                }
+                for table, batch in rows.items():
+                    stamped = stamp(table, batch, *by, now)
+                    added[table], more = insert(con, stamped, self._index(table, "id"), self._indexes_of(table))
+                    notes += more
                 if lease is not None:
                     lease.check()
                 con.execute("COMMIT" if any(added.values()) else "ROLLBACK")
             except BaseException:
                 _rollback(con)
                 raise
-            if notes:
-                committed = con.execute("FROM ducklake_last_committed_snapshot('lake')").fetchone()
-                for index, hashes in notes if committed is not None else ():
-                    index.note(int(committed[0]), hashes)
+            tell(con, notes)
         finally:
             con.close()
         return added
-
-    def _insert(self, con: duckdb.DuckDBPyConnection, table: str, rows: pa.Table, notes: list[_Note]) -> int:
-        """Inserts the rows whose ids are new, in their order; how many those were. notes: gets what indexes need."""
-        # Which they are is asked about the ids alone: as one statement over whole rows it cost more than the writing.
-        fresh = self._fresh(con, table, rows)
-        if not fresh.num_rows:
-            return 0
-        con.register("incoming", fresh)
-        try:
-            con.execute(f"INSERT INTO lake.main.{table} BY NAME SELECT * FROM incoming")
-            with self._guard:
-                indexes = [index for (of, _), index in self._indexes.items() if of == table]
-            notes += [(index, index.rows_of(con, "incoming")) for index in indexes]
-        finally:
-            con.unregister("incoming")
-        return int(fresh.num_rows)
-
-    def _fresh(self, con: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> pa.Table:
-        """The rows whose ids are not in the table; of rows with the same id the first."""
-        con.register("keys", rows.select(["id"]))
-        try:
-            times = self._index(table, "id").appends(con, "keys")
-            query = f"SELECT DISTINCT id FROM lake.main.{table} WHERE {during(times)} AND id IN (SELECT id FROM keys)"
-            seen = set(con.execute(query).to_arrow_table().column(0).to_pylist()) if len(times) else set()
-        finally:
-            con.unregister("keys")
-        if not seen and pc.count_distinct(rows.column("id")).as_py() == rows.num_rows:
-            return rows
-        places = []
-        for place, key in enumerate(rows.column("id").to_pylist()):
-            if key not in seen:
-                seen.add(key)
-                places.append(place)
-        return rows.take(pa.array(places, pa.int64()))
 
     def sql(
         self, query: str, *, ids: Sequence[str] | None = None, params: Sequence[Any] | dict[str, Any] = ()
@@ -222,7 +178,7 @@ class Lake(Reads):
         """
 
         def run() -> pa.Table:
-            con = self._bare()
+            con = self._engines.bare()
             try:
                 if ids is not None:
                     con.register("ids", pa.table({"id": pa.array(ids, pa.large_string())}))
@@ -240,12 +196,10 @@ class Lake(Reads):
         """
 
         def run() -> pa.Table:
-            if self._aside is None:
-                self._aside = connect(self.where, Attach(read_only=True, snapshot=self.how.snapshot), ASIDE)
-            return self._aside.execute(query, params if isinstance(params, dict) else list(params)).to_arrow_table()
+            with self._engines.aside() as con:
+                return con.execute(query, params if isinstance(params, dict) else list(params)).to_arrow_table()
 
-        with self._turn:
-            return self._retried(run)
+        return self._retried(run)
 
     def warm(self) -> None:
         """Makes the engine of `sql_aside` now, for whoever has time now and none later."""
@@ -279,7 +233,7 @@ class Lake(Reads):
         names = [field for name in columns for field in (schema.names if name == "*" else [name])]
 
         def run() -> pa.Table:
-            con = self._bare()
+            con = self._engines.bare()
             try:
                 con.register("ids", pa.table({"id": pa.array(list(dict.fromkeys(keys)), pa.large_string())}))
                 times = index.appends(con, "ids")
@@ -306,10 +260,7 @@ class Lake(Reads):
     def close(self) -> None:
         """Closes the connection and ends the heartbeat."""
         self.leases.close()
-        with self._guard:
-            for con in (self._con, self._appending, self._aside):
-                if con is not None:
-                    con.close()
+        self._engines.close()
 
     def __enter__(self) -> "Lake":
         return self
@@ -323,23 +274,13 @@ class Lake(Reads):
         with self._guard:
             return self._indexes.setdefault((table, column), RowIndex(table, column))
 
+    def _indexes_of(self, table: str) -> list[RowIndex]:
+        with self._guard:
+            return [index for (of, _), index in self._indexes.items() if of == table]
+
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A connection of its own to the same lake; for this package, the caller closes it."""
-        with self._guard:
-            con = self._con.cursor()
-        con.execute("USE lake")
-        return con
-
-    def _bare(self, *, large: bool = False) -> duckdb.DuckDBPyConnection:
-        """A connection in which tables need their whole name (`lake.main.x`); the caller closes it.
-
-        Where the lake is the default, DuckDB looks for every other name in its catalog first: a relation of 1,500
-        keys took 12 ms to register and 5 to hash, and takes 0.5 and 1.6 here. large: of the engine for large appends.
-        """
-        with self._guard:
-            if large and self._appending is None:
-                self._appending = connect(self.where, self.how, APPENDING)
-            return (self._appending if large and self._appending is not None else self._con).cursor()
+        return self._engines.cursor()
 
     def _retried(self, work: Callable[[], Result]) -> Result:
         """Runs `work` again as a whole, with growing jittered pauses, while its commit or read is lost to others."""
