@@ -183,16 +183,15 @@ def ours(shape: Shape, file: Path, out: Path, codec: str) -> float:
         kept += len(result.outcomes)
         held.append(to_arrow("trajectories", result.rows["trajectories"]))
         if sum(table.nbytes for table in held) >= ROW_GROUP or number == len(batches):
-            table = pa.concat_tables(held)
             writer = writer or pq.ParquetWriter(
                 out,
-                table.schema,
+                held[0].schema,
                 compression=codec,
                 use_dictionary=False,
                 data_page_size=PAGE,
                 write_statistics=statistics_of,
             )
-            writer.write_table(table)
+            writer.write_table(pa.concat_tables(held))
             held = []
     if writer is not None:
         writer.close()

@@ -140,10 +140,10 @@ class Importer(Operator, frozen=True, kw_only=True):
             return False
         if len(items) < BULK and sum(item.params["length"] for item in items) < BULK_BYTES:
             return False
-        from tasks.normalize.columnar.compiled import compiled
+        from tasks.normalize.columnar.compiled import ready
 
         file = ctx.path(items[0].params["file"])
-        return file.is_file() and (compiled() or file.stat().st_size >= COMPILE_BYTES)
+        return file.is_file() and (ready() or file.stat().st_size >= COMPILE_BYTES)
 
     def run_reference(self, items: Sequence[Item], ctx: "Context") -> Result:
         """Reads the records of a batch one by one."""

@@ -58,6 +58,26 @@ def layout_of(names: tuple[str, ...], known: frozenset[str], drop: frozenset[str
     )
 
 
+class OutcomeNames(NamedTuple):
+    """The fields of a record that say how it went, in its order; those of them that may be the success and the score,
+    by precedence.
+    """
+
+    given: tuple[str, ...]
+    flags: tuple[str, ...]
+    scores: tuple[str, ...]
+
+
+@lru_cache(maxsize=1024)
+def outcome_names(names: tuple[str, ...], success: str | None, score: str | None) -> OutcomeNames:
+    """The outcome's fields among those of a record; `success` and `score` are fields that an option names."""
+    return OutcomeNames(
+        given=tuple(name for name in names if name in _OUTCOME or name in (success, score)),
+        flags=tuple(name for name in ((success,) if success else SUCCESS) if name in names),
+        scores=tuple(name for name in ((score,) if score else SCORE) if name in names),
+    )
+
+
 class Draft:
     """Collects one trajectory."""
 
@@ -124,19 +144,15 @@ class Draft:
 
     def outcome(self, record: Mapping[str, Any], success: str | None = None, score: str | None = None) -> Outcome:
         """The outcome that the record's fields name; `success` and `score` are fields that an option names."""
-        given = {
-            key: value
-            for key, value in record.items()
-            if (key in _OUTCOME or key in (success, score)) and value is not None
-        }
+        names = outcome_names(tuple(record), success, score)
+        given = {key: value for key in names.given if (value := record[key]) is not None}
         if not given:
             return Outcome()
-        flags = (given[key] for key in ((success,) if success else SUCCESS) if key in given)
-        numbers = (given[key] for key in ((score,) if score else SCORE) if key in given)
+        flags = [value for key in names.flags if isinstance(value := given.get(key), bool)]
+        numbers = [value for key in names.scores if (value := given.get(key)) is not None and type(value) is not bool]
+        scores = [float(value) for value in numbers if isinstance(value, int | float)]
         return Outcome(
-            success=next((flag for flag in flags if isinstance(flag, bool)), None),
-            score=next((float(n) for n in numbers if isinstance(n, int | float) and not isinstance(n, bool)), None),
-            raw_json=compact(given),
+            success=flags[0] if flags else None, score=scores[0] if scores else None, raw_json=compact(given)
         )
 
     def rest(self, item: Mapping[str, Any], known: Collection[str], where: str = "") -> dict[str, Any]:

@@ -127,8 +127,8 @@ def _type(struct: pa.StructType, name: str) -> pa.DataType:
 
 
 def _text(made: Made, rows: int, ends: int, text: int, valid: pa.Buffer | None = None) -> pa.Array:
-    """A column of texts over the kernels' own memory."""
-    buffers = [valid, pa.py_buffer(made.column(rows, ends, 1)), pa.py_buffer(made.text(text))]
+    """A column of texts over the kernels' own memory, not copied."""
+    buffers = [valid, made.buffer(made.column(rows, ends, 1)), made.buffer(made.text(text))]
     return pa.Array.from_buffers(pa.large_string(), made.count(rows), buffers)
 
 

@@ -7,10 +7,11 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from schemas.errors import RecordError
-from tasks.normalize.columnar.facts import Facts, Judge
+from tasks.normalize.columnar.facts import Facts, Judge, Wide
 from tasks.normalize.columnar.made import Made
 from tasks.normalize.columnar.memory import PAD, Array, address
 from tasks.normalize.columnar.observe import observe_by_pattern
@@ -21,9 +22,14 @@ from tasks.normalize.columnar.steps import assemble, observe
 from tasks.normalize.columnar.tables import (
     ACTS,
     BEGIN,
+    CUT,
+    CUT_END,
     END,
+    FIELD,
     FIRST,
+    KEYS,
     KIND,
+    NESTED,
     RECORD,
     START,
     STEP_END,
@@ -31,6 +37,9 @@ from tasks.normalize.columnar.tables import (
     SYSTEM,
     TAKEN,
     TURN,
+    WIDE,
+    WIDE_END,
+    WIDE_KEY,
 )
 from tasks.normalize.plain import Plain
 from tasks.normalize.strict import decode, decode_flat
@@ -43,6 +52,8 @@ CHUNK = 1 << 20
 LONGEST = 16 << 20
 # The shortest turn is {"role":"a","content":""}, or as short as the keys allow: two keys of a letter each.
 _TURN = 12
+# What `_facts` looks at: places in the chunk, and other numbers.
+_PLACES, _MARKS = [BEGIN, CUT, CUT_END, STOP, WIDE, WIDE_END], [TAKEN, KEYS, FIELD, NESTED, WIDE_KEY]
 # Buffers that a batch leaves for another; those that a longer record needed it keeps to itself.
 _BUFFERS: Room[str, Array] = Room()
 _KEPT = 8 * CHUNK
@@ -58,7 +69,7 @@ class Columns(NamedTuple):
     made: Made
 
 
-class Place(NamedTuple):
+class Place(msgspec.Struct, frozen=True, gc=False):
     """Where a record lies in its file."""
 
     offset: int
@@ -87,8 +98,12 @@ class Batch:
                 continue
             begin, stop = places[start].offset, start + 1
             end = begin + places[start].length
-            while stop < len(places) and places[stop].offset >= end and sum(places[stop]) - begin <= CHUNK:
-                end = sum(places[stop])
+            while stop < len(places):
+                place = places[stop]
+                after = place.offset + place.length
+                if place.offset < end or after - begin > CHUNK:
+                    break
+                end = after
                 stop += 1
             raw = self._buffer("raw", end - begin + PAD)
             size = os.preadv(handle, [raw.data[: end - begin]], begin)
@@ -98,7 +113,6 @@ class Batch:
 
     def columns(self) -> Columns | None:
         """What was read, once all was; None when no record was taken."""
-        self.made.settle()
         _BUFFERS.give({name: held for name, held in self.buffers.items() if len(held) <= _KEPT})
         self.buffers = {}
         if not self.taken:
@@ -128,7 +142,7 @@ class Batch:
         assemble(address(records), count, address(self.prepared.plan), address(self.made.table))
         kept = np.flatnonzero(records[:, TAKEN])
         self.taken.extend((kept + first).tolist())
-        self.facts.extend(one for at in kept.tolist() if (one := facts[at]) is not None)
+        self.facts.extend([one for at in kept.tolist() if (one := facts[at]) is not None])
         self.ends.append(records[kept, STEP_END])
         self.acts.append(records[kept, ACTS])
 
@@ -141,17 +155,26 @@ class Batch:
 
     def _facts(self, raw: Array, records: Array) -> list[Facts | None]:
         """What the records say beside their turns; those where that is the reference's to judge are not taken."""
-        view, base = raw.data, address(raw)
-        judge = self.judge.facts
+        view, judge = raw.data, self.judge.facts
+        places = (records[:, _PLACES] - address(raw)).tolist()
         found: list[Facts | None] = []
-        for begin, stop, _, _, cut, cut_end, keys, field, nested, taken, _, _ in records.tolist():
-            facts = None
+        for (begin, cut, cut_end, stop, start, end), (taken, keys, field, nested, number) in zip(
+            places, records[:, _MARKS].tolist(), strict=True
+        ):
+            facts = wide = None
             if taken:
-                rest = b"".join((view[begin - base : cut - base], b"0", view[cut_end - base : stop - base]))
+                if nested or start < 0:
+                    pieces = [view[begin:cut], view[cut_end:stop]]
+                else:
+                    wide = Wide(number, view[start:end])
+                    before = start < cut
+                    pieces = [view[begin:start], view[end:cut]] if before else [view[begin:cut], view[cut_end:start]]
+                    pieces.append(view[cut_end:stop] if before else view[end:stop])
+                rest = b"0".join(pieces)
                 record = _nested(rest) if nested else decode_flat(rest, keys)
                 if record is not None:
                     try:
-                        facts = judge(record, field)
+                        facts = judge(record, field, wide)
                     except RecordError:
                         facts = None
             found.append(facts)
