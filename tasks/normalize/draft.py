@@ -31,6 +31,8 @@ _OUTCOME = frozenset({*SUCCESS, *SCORE})
 _IDS = ("id", "trajectory_id", "traj_id", "uuid", "instance_id", "task_id")
 _MODELS = ("model", "model_name")
 _LONG = 65_536
+# A union is made anew wherever it stands in code, and these are asked for every field.
+_ID, _NUMBER = (str, int), (int, float)
 
 
 class Layout(NamedTuple):
@@ -166,7 +168,7 @@ class Draft:
     def _keep(self, kept: dict[str, Any], key: str, value: Any, where: str = "") -> None:
         if value is None:
             return
-        size = len(value) if isinstance(value, str) else 0 if isinstance(value, int | float) else len(compact(value))
+        size = len(value) if isinstance(value, str) else 0 if isinstance(value, _NUMBER) else len(compact(value))
         if size > _LONG:
             self.lost.add(f"{where}{key}")
         else:
@@ -182,7 +184,7 @@ class Draft:
         id_key = model_key = source_id = model = None
         for key in layout.ids if own_id else ():
             value = record[key]
-            if isinstance(value, str | int):
+            if isinstance(value, _ID):
                 id_key, source_id = key, str(value)
                 if not isinstance(value, str):
                     self.extra["id_type"] = type(value).__name__

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tasks.normalize.decoder.found import compact
-from tasks.normalize.draft import Draft, layout_of
+from tasks.normalize.draft import Draft, Layout, layout_of
 from tasks.normalize.plain import Plain
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class Judge:
         self.stand_in = [{plain.role: role, plain.content: "x"}]
         named = frozenset(name for name in (plain.success, plain.score) if name is not None)
         self.known = [named | {field} for field in plain.fields]
+        # By field of the turns and names of all fields; None where the reference reader must look at the values.
+        self.layouts: list[dict[tuple[str, ...], Layout | None]] = [{} for _ in plain.fields]
         self.named = bool(named)
 
     def facts(self, record: dict[str, Any], field: int, wide: Wide | None = None) -> Facts:
@@ -58,12 +60,16 @@ class Judge:
         wide: a text that the record has something else in place of.
         """
         names = tuple(record)
-        if not self.plain.simple or not self.plain.odd.isdisjoint(record):
+        layouts = self.layouts[field]
+        if names not in layouts:
+            simple = self.plain.simple and self.plain.odd.isdisjoint(names)
+            layouts[names] = layout_of(names, self.known[field], self.plain.drop) if simple else None
+        layout = layouts[names]
+        if layout is None:
             if wide is not None:
                 record[names[wide.field]] = msgspec.json.decode(wide.raw)
             record[self.plain.fields[field]] = self.stand_in
             return _read_facts(self.read, record)
-        layout = layout_of(names, self.known[field], self.plain.drop)
         if wide is not None:
             # A text that is only kept goes to `extra_json` without being unescaped and escaped again.
             name = names[wide.field]

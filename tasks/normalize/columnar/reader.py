@@ -17,7 +17,7 @@ from tasks.normalize.columnar.memory import PAD, Array, address
 from tasks.normalize.columnar.observe import observe_by_pattern
 from tasks.normalize.columnar.plan import Prepared, prepare
 from tasks.normalize.columnar.room import Room
-from tasks.normalize.columnar.scan import scan
+from tasks.normalize.columnar.scan import rests, scan
 from tasks.normalize.columnar.steps import assemble, observe
 from tasks.normalize.columnar.tables import (
     ACTS,
@@ -52,8 +52,6 @@ CHUNK = 1 << 20
 LONGEST = 16 << 20
 # The shortest turn is {"role":"a","content":""}, or as short as the keys allow: two keys of a letter each.
 _TURN = 12
-# What `_facts` looks at: places in the chunk, and other numbers.
-_PLACES, _MARKS = [BEGIN, CUT, CUT_END, STOP, WIDE, WIDE_END], [TAKEN, KEYS, FIELD, NESTED, WIDE_KEY]
 # Buffers that a batch leaves for another; those that a longer record needed it keeps to itself.
 _BUFFERS: Room[str, Array] = Room()
 _KEPT = 8 * CHUNK
@@ -84,13 +82,16 @@ class Batch:
         self.judge = Judge(plain, read, prepared.role)
         self.made = Made(size)
         self.buffers = _BUFFERS.take()
-        self.taken: list[int] = []
-        self.facts: list[Facts] = []
-        self.ends: list[Array] = []
-        self.acts: list[Array] = []
+        self.parts: list[tuple[int, Array]] = []
+        self.facts: list[Facts | None] = []
 
     def file(self, handle: int, first: int, places: Sequence[Place]) -> None:
         """Reads records of one file; the first of them is number `first` of the batch."""
+        records = np.zeros((len(places), RECORD), np.int64)
+        records[:, BEGIN] = [place.offset for place in places]
+        records[:, STOP] = [place.length for place in places]
+        records[:, STOP] += records[:, BEGIN]
+        facts: list[Facts | None] = [None] * len(places)
         start = 0
         while start < len(places):
             if places[start].length > LONGEST:
@@ -108,43 +109,43 @@ class Batch:
             raw = self._buffer("raw", end - begin + PAD)
             size = os.preadv(handle, [raw.data[: end - begin]], begin)
             raw[size : end - begin + PAD] = 0
-            self._chunk(raw, size, first + start, begin, places[start:stop])
+            facts[start:stop] = self._chunk(raw, size, begin, records[start:stop])
             start = stop
+        self.parts.append((first, records))
+        self.facts += facts
 
     def columns(self) -> Columns | None:
         """What was read, once all was; None when no record was taken."""
         _BUFFERS.give({name: held for name, held in self.buffers.items() if len(held) <= _KEPT})
         self.buffers = {}
-        if not self.taken:
+        records = np.concatenate([part for _, part in self.parts]) if self.parts else np.zeros((0, RECORD), np.int64)
+        kept = np.flatnonzero(records[:, TAKEN])
+        if not len(kept):
             return None
-        return Columns(self.taken, self.facts, np.concatenate(self.ends), np.concatenate(self.acts), self.made)
+        numbers = np.concatenate([np.arange(first, first + len(part)) for first, part in self.parts])
+        facts = [one for one, taken in zip(self.facts, records[:, TAKEN].tolist(), strict=True) if taken and one]
+        return Columns(numbers[kept].tolist(), facts, records[kept, STEP_END], records[kept, ACTS], self.made)
 
-    def _chunk(self, raw: Array, size: int, first: int, begin: int, places: Sequence[Place]) -> None:
-        base, count = address(raw), len(places)
-        records = np.empty((count, RECORD), np.int64)
-        records[:, BEGIN] = [place.offset for place in places]
-        records[:, STOP] = [place.length for place in places]
-        records[:, BEGIN] += base - begin
-        records[:, STOP] += records[:, BEGIN]
+    def _chunk(self, raw: Array, size: int, begin: int, records: Array) -> list[Facts | None]:
+        """Reads records that lie in `raw`, which stands at byte `begin` of their file; what they say beside turns."""
+        base, count = address(raw), len(records)
+        records[:, [BEGIN, STOP]] += base - begin
         room = (size // _TURN + count + 1) * TURN * 8
         turns = self._buffer("turns", room)[:room].view(np.int64).reshape(-1, TURN)
         text = self._buffer("text", size + PAD)
-        after, used = scan(address(records), count, address(self.prepared.terms), address(turns), address(text))
-        turns = turns[: (after - address(turns)) // (8 * TURN)]
+        rows, first, start = address(records), address(turns), address(text)
+        after, used = scan(rows, count, address(self.prepared.terms), first, start)
+        turns = turns[: (after - first) // (8 * TURN)]
         _check_text(raw, size, records)
         facts = self._facts(raw, records)
-        text, used = _with_systems(records, turns, text, used - address(text), facts)
+        text, used = _with_systems(records, turns, text, used - start, facts)
         if self.prepared.by_words:
-            observe(address(turns), after, address(self.prepared.plan))
+            observe(first, after, address(self.prepared.plan))
         else:
             observe_by_pattern(turns, text, address(text), self.plain.reader.observations)
         self.made.fit(len(turns), used, self.prepared.longest)
-        assemble(address(records), count, address(self.prepared.plan), address(self.made.table))
-        kept = np.flatnonzero(records[:, TAKEN])
-        self.taken.extend((kept + first).tolist())
-        self.facts.extend([one for at in kept.tolist() if (one := facts[at]) is not None])
-        self.ends.append(records[kept, STEP_END])
-        self.acts.append(records[kept, ACTS])
+        assemble(rows, count, address(self.prepared.plan), address(self.made.table))
+        return facts
 
     def _buffer(self, name: str, size: int) -> Array:
         """A buffer of at least `size` bytes that this batch has under that name; what stood in it is lost."""
@@ -155,31 +156,52 @@ class Batch:
 
     def _facts(self, raw: Array, records: Array) -> list[Facts | None]:
         """What the records say beside their turns; those where that is the reference's to judge are not taken."""
-        view, judge = raw.data, self.judge.facts
-        places = (records[:, _PLACES] - address(raw)).tolist()
+        view, base = raw.data, address(raw)
+        rows = records.tolist()
+        flat = iter(self._flat(records, rows, len(raw)))
         found: list[Facts | None] = []
-        for (begin, cut, cut_end, stop, start, end), (taken, keys, field, nested, number) in zip(
-            places, records[:, _MARKS].tolist(), strict=True
-        ):
-            facts = wide = None
-            if taken:
-                if nested or start < 0:
-                    pieces = [view[begin:cut], view[cut_end:stop]]
+        for at, row in enumerate(rows):
+            facts = None
+            if row[TAKEN]:
+                wide = None
+                if row[NESTED]:
+                    rest = view[row[BEGIN] - base : row[CUT] - base], view[row[CUT_END] - base : row[STOP] - base]
+                    record = _nested(b"0".join(rest))
                 else:
-                    wide = Wide(number, view[start:end])
-                    before = start < cut
-                    pieces = [view[begin:start], view[end:cut]] if before else [view[begin:cut], view[cut_end:start]]
-                    pieces.append(view[cut_end:stop] if before else view[end:stop])
-                rest = b"0".join(pieces)
-                record = _nested(rest) if nested else decode_flat(rest, keys)
+                    record = next(flat)
+                    if row[WIDE]:
+                        wide = Wide(row[WIDE_KEY], view[row[WIDE] - base : row[WIDE_END] - base])
                 if record is not None:
-                    try:
-                        facts = judge(record, field, wide)
-                    except RecordError:
-                        facts = None
+                    facts = self._judged(record, row[FIELD], wide)
+                if facts is None:
+                    records[at, TAKEN] = 0
             found.append(facts)
-        records[:, TAKEN] = [facts is not None for facts in found]
         return found
+
+    def _flat(self, records: Array, rows: list[list[int]], size: int) -> Sequence[dict[str, Any] | None]:
+        """The fields beside their turns of those that are taken and flat; None where that is the reference's to judge.
+
+        rows: the records as lists. size: of their chunk.
+        """
+        room = self._buffer("rests", size + 3 * len(rows) + PAD)
+        flat = [at for at, row in enumerate(rows) if row[TAKEN] and not row[NESTED]]
+        together = _decoded(records, room, [rows[at][KEYS] for at in flat])
+        if together is not None:
+            return together
+        alone = (_decoded(records[at : at + 1], room, [rows[at][KEYS]]) for at in flat)
+        return [None if one is None else one[0] for one in alone]
+
+    def _judged(self, record: dict[str, Any], field: int, wide: Wide | None) -> Facts | None:
+        try:
+            return self.judge.facts(record, field, wide)
+        except RecordError:
+            return None
+
+
+def _decoded(records: Array, room: Array, keys: Sequence[int]) -> list[dict[str, Any]] | None:
+    """What flat records say beside their turns, if each is an object of so many `keys`. room: to write to."""
+    start = address(room)
+    return decode_flat(room.data[: rests(address(records), len(records), start) - start], keys)
 
 
 def _nested(rest: bytes) -> dict[str, Any] | None:

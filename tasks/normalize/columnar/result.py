@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,14 +82,20 @@ def combined(
     )
 
 
+@cache
+def _schema() -> pa.Schema:
+    schema = TABLES["trajectories"].schema
+    return pa.schema([schema.field(name) for name in row_columns("trajectories")])
+
+
 def _table(
     importer: "Importer", space: ActionSpace | None, taken: Sequence[Item], ids: list[str], columns: Columns
 ) -> pa.Table:
-    schema = TABLES["trajectories"].schema
-    schema = pa.schema([schema.field(name) for name in row_columns("trajectories")])
+    schema = _schema()
     facts = columns.facts
     refs = [item.ref.rpartition(":") for item in taken]
     tools = np.fromiter((bool(one.tool_sets) for one in facts), np.int8, len(facts))
+    lost = [one.lost for one in facts]
     given: dict[str, Any] = defaults() | {
         "id": ids,
         "steps": steps_array(columns.made, columns.ends, tools, schema.field("steps").type),
@@ -101,9 +108,9 @@ def _table(
         "provenance.reader": importer.plugin_id(),
         "provenance.reader_version": str(importer.version),
         "provenance.licence": importer.licence or [one.licence for one in facts],
-        "tool_sets": [one.tool_sets for one in facts],
+        "tool_sets": [one.tool_sets for one in facts] if tools.any() else None,
         "policy.model": [one.model for one in facts],
-        "provenance.lost_fields": [one.lost for one in facts],
+        "provenance.lost_fields": lost if any(lost) else None,
         "outcome.success": [one.success for one in facts],
         "outcome.score": [one.score for one in facts],
         "outcome.raw_json": [one.raw_json for one in facts],

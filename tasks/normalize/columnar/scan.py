@@ -6,7 +6,7 @@ taken record (everything but the list) is not judged here: the caller decodes it
 """
 
 from tasks.normalize.columnar.blocks import has_blocks, unescape_block
-from tasks.normalize.columnar.memory import count_bits, get, inner, kernel, lowest, move, peek, poke, put, quoting
+from tasks.normalize.columnar.memory import copy, count_bits, get, inner, kernel, lowest, move, peek, poke, put, quoting
 from tasks.normalize.columnar.tables import (
     BEGIN,
     CUT,
@@ -38,7 +38,7 @@ from tasks.normalize.columnar.tables import (
 from tasks.normalize.columnar.words import word_at
 
 _QUOTE, _SLASH, _COLON, _COMMA = 34, 92, 58, 44
-_OPEN, _CLOSE, _LIST, _UNLIST = 123, 125, 91, 93
+_OPEN, _CLOSE, _LIST, _UNLIST, _ZERO = 123, 125, 91, 93, 48
 # The bytes from which on a text is worth being taken as it stands, and up to which none is too long to be kept.
 _WIDE, _LONG = 256, 65_536
 
@@ -378,3 +378,31 @@ def scan(records: int, count: int, terms: int, turns: int, text: int) -> tuple[i
             turns, text = after, used
         put(record, LAST, turns)
     return turns, text
+
+
+@kernel
+def rests(records: int, count: int, to: int) -> int:
+    """Writes a JSON list of what flat records that are taken say beside their turns; gives the place after it.
+
+    0 stands for the turns, and for a long text.
+    """
+    to = poke(to, _LIST)
+    comma = False
+    for number in range(count):
+        record = records + 8 * RECORD * number
+        if get(record, TAKEN) == 0 or get(record, NESTED) != 0:
+            continue
+        if comma:
+            to = poke(to, _COMMA)
+        comma = True
+        at, cut, wide = get(record, BEGIN), get(record, CUT), get(record, WIDE)
+        if 0 < wide < cut:
+            to = poke(copy(to, at, wide), _ZERO)
+            at = get(record, WIDE_END)
+        to = poke(copy(to, at, cut), _ZERO)
+        at = get(record, CUT_END)
+        if wide > cut:
+            to = poke(copy(to, at, wide), _ZERO)
+            at = get(record, WIDE_END)
+        to = copy(to, at, get(record, STOP))
+    return poke(to, _UNLIST)
