@@ -162,48 +162,8 @@ class Draft:
         kept: dict[str, Any] = {}
         for key, value in item.items():
             if key not in known:
-                self._keep(kept, key, value, where)
+                _keep(kept, self.lost, key, value, where)
         return kept
-
-    def _keep(self, kept: dict[str, Any], key: str, value: Any, where: str = "") -> None:
-        if value is None:
-            return
-        size = len(value) if isinstance(value, str) else 0 if isinstance(value, _NUMBER) else len(compact(value))
-        if size > _LONG:
-            self.lost.add(f"{where}{key}")
-        else:
-            kept[key] = value
-
-    def settle(
-        self, record: Mapping[str, Any], layout: "Layout", own_id: bool = True, own_model: bool = True
-    ) -> tuple[str | None, str | None]:
-        """The id and the model that a record names itself; every other field is kept or named as lost.
-
-        own_id, own_model: whether to look for them.
-        """
-        id_key = model_key = source_id = model = None
-        for key in layout.ids if own_id else ():
-            value = record[key]
-            if isinstance(value, _ID):
-                id_key, source_id = key, str(value)
-                if not isinstance(value, str):
-                    self.extra["id_type"] = type(value).__name__
-                if key != "id":
-                    self.extra["id_field"] = key
-                break
-        for key in layout.models if own_model else ():
-            if isinstance(record[key], str):
-                model_key, model = key, record[key]
-                if key != "model":
-                    self.extra["model_field"] = key
-                break
-        for key in layout.dropped:
-            if record[key] is not None:
-                self.lost.add(key)
-        for key in layout.rest:
-            if key not in (id_key, model_key):
-                self._keep(self.extra, key, record[key])
-        return source_id, model
 
     def finish(
         self,
@@ -220,7 +180,7 @@ class Draft:
         if not self.steps:
             raise RecordError("no_steps", "the record holds no message")
         layout = layout_of(tuple(record), frozenset(known), frozenset(drop))
-        own_id, model = self.settle(record, layout, source_id is None, policy is None)
+        own_id, model = settle(record, layout, self.extra, self.lost, source_id is None, policy is None)
         source_id = own_id if source_id is None else source_id
         policy = Policy(model=model) if policy is None else policy
         if outcome is None:
@@ -241,6 +201,53 @@ class Draft:
             source_id=source_id,
             extra_json=compact(self.extra) if self.extra else None,
         )
+
+
+def settle(
+    record: Mapping[str, Any],
+    layout: Layout,
+    extra: dict[str, Any],
+    lost: set[str],
+    own_id: bool = True,
+    own_model: bool = True,
+) -> tuple[str | None, str | None]:
+    """The id and the model that a record names itself; every other field is kept in `extra` or named as `lost`.
+
+    own_id, own_model: whether to look for them.
+    """
+    id_key = model_key = source_id = model = None
+    for key in layout.ids if own_id else ():
+        value = record[key]
+        if isinstance(value, _ID):
+            id_key, source_id = key, str(value)
+            if not isinstance(value, str):
+                extra["id_type"] = type(value).__name__
+            if key != "id":
+                extra["id_field"] = key
+            break
+    for key in layout.models if own_model else ():
+        if isinstance(record[key], str):
+            model_key, model = key, record[key]
+            if key != "model":
+                extra["model_field"] = key
+            break
+    for key in layout.dropped:
+        if record[key] is not None:
+            lost.add(key)
+    for key in layout.rest:
+        if key not in (id_key, model_key):
+            _keep(extra, lost, key, record[key])
+    return source_id, model
+
+
+def _keep(kept: dict[str, Any], lost: set[str], key: str, value: Any, where: str = "") -> None:
+    if value is None:
+        return
+    size = len(value) if isinstance(value, str) else 0 if isinstance(value, _NUMBER) else len(compact(value))
+    if size > _LONG:
+        lost.add(f"{where}{key}")
+    else:
+        kept[key] = value
 
 
 def pair(calls: tuple[ToolCall, ...], results: list[ToolResult]) -> tuple[ToolResult, ...]:

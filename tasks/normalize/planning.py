@@ -73,11 +73,12 @@ def key_of(base: str) -> bytes:
 
 def record_id(key: bytes, record: Buffer, occurrence: int) -> str:
     """The id of a record: of its bytes, and its number among equal ones."""
-    return _id(digest_of(record, key).hex(), occurrence)
+    first = digest_of(record, key).hex()
+    return _numbered(first, occurrence) if occurrence else first
 
 
-def _id(first: str, occurrence: int) -> str:
-    return digest(f"{first}\n{occurrence}") if occurrence else first
+def _numbered(first: str, occurrence: int) -> str:
+    return digest(f"{first}\n{occurrence}")
 
 
 def _items(
@@ -85,8 +86,9 @@ def _items(
 ) -> list[Item]:
     """The items of a block of records; digests: in hex, one after the other. before: how often each came before."""
     path, name, size = str(file.path), file.name, 2 * DIGEST
+    ids = [digests[at : at + size] for at in range(0, len(digests), size)]
     items: list[Item] = []
-    for place, (span, occurrence) in enumerate(zip(spans, before, strict=True)):
+    for span, key, occurrence in zip(spans, ids, before, strict=True):
         params: dict[str, Any]
         if shape is Shape.TABLE:
             params = {"file": path, "stamp": stamp, "row": span.offset}
@@ -96,8 +98,8 @@ def _items(
                 params["n"] = occurrence
             if shape is not Shape.LINES:
                 params["shape"] = shape.value
-        first = digests[place * size : place * size + size]
-        items.append(Item(id=_id(first, occurrence), ref=f"{name}:{span.ordinal}", params=params))
+        own = _numbered(key, occurrence) if occurrence else key
+        items.append(Item(id=own, ref=f"{name}:{span.ordinal}", params=params))
     return items
 
 

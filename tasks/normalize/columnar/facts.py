@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tasks.normalize.decoder.found import compact
-from tasks.normalize.draft import Draft, Layout, layout_of
+from tasks.normalize.draft import Draft, Layout, layout_of, settle
 from tasks.normalize.plain import Plain
 
 if TYPE_CHECKING:
@@ -73,16 +73,17 @@ class Judge:
         if wide is not None:
             # A text that is only kept goes to `extra_json` without being unescaped and escaped again.
             name = names[wide.field]
-            kept = name in layout.rest and name not in layout.ids and name not in layout.models
-            record[name] = msgspec.Raw(wide.raw) if kept else msgspec.json.decode(wide.raw)
-        draft = Draft()
-        source_id, model = draft.settle(record, layout)
+            only_kept = name in layout.rest and name not in layout.ids and name not in layout.models
+            record[name] = msgspec.Raw(wide.raw) if only_kept else msgspec.json.decode(wide.raw)
+        kept: dict[str, Any] = {}
+        left: set[str] = set()
+        source_id, model = settle(record, layout, kept, left)
         success = score = raw = None
         if layout.outcome or self.named:
-            outcome = draft.outcome(record, self.plain.success, self.plain.score)
+            outcome = Draft().outcome(record, self.plain.success, self.plain.score)
             success, score, raw = outcome.success, outcome.score, outcome.raw_json
-        extra = compact(draft.extra) if draft.extra else None
-        lost = tuple(sorted(draft.lost)) if draft.lost else ()
+        extra = compact(kept) if kept else None
+        lost = tuple(sorted(left)) if left else ()
         return Facts(source_id, model, success, score, raw, extra, lost, (), None, None)
 
 

@@ -4,10 +4,10 @@ The records are read in chunks of a megabyte, which stay in the processor's cach
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
 import numpy as np
 
 from schemas.errors import RecordError
@@ -67,11 +67,20 @@ class Columns(NamedTuple):
     made: Made
 
 
-class Place(msgspec.Struct, frozen=True, gc=False):
-    """Where a record lies in its file."""
+def chunks_of(offsets: Array, lengths: Array) -> Iterator[tuple[int, int]]:
+    """Neighbours that are read together, as (first, after the last): CHUNK bytes of them, or one longer record.
 
-    offset: int
-    length: int
+    Records beyond LONGEST are left out.
+    """
+    ends = offsets + lengths
+    long = lengths > LONGEST
+    cuts = np.flatnonzero((offsets[1:] < ends[:-1]) | long[1:] | long[:-1]) + 1
+    for first, last in pairwise([0, *cuts.tolist(), len(ends)]):
+        start = last if first < last and long[first] else first
+        while start < last:
+            fits = int(np.searchsorted(ends[start:last], offsets[start] + CHUNK, side="right"))
+            yield start, start + max(fits, 1)
+            start += max(fits, 1)
 
 
 class Batch:
@@ -85,32 +94,18 @@ class Batch:
         self.parts: list[tuple[int, Array]] = []
         self.facts: list[Facts | None] = []
 
-    def file(self, handle: int, first: int, places: Sequence[Place]) -> None:
-        """Reads records of one file; the first of them is number `first` of the batch."""
-        records = np.zeros((len(places), RECORD), np.int64)
-        records[:, BEGIN] = [place.offset for place in places]
-        records[:, STOP] = [place.length for place in places]
-        records[:, STOP] += records[:, BEGIN]
-        facts: list[Facts | None] = [None] * len(places)
-        start = 0
-        while start < len(places):
-            if places[start].length > LONGEST:
-                start += 1
-                continue
-            begin, stop = places[start].offset, start + 1
-            end = begin + places[start].length
-            while stop < len(places):
-                place = places[stop]
-                after = place.offset + place.length
-                if place.offset < end or after - begin > CHUNK:
-                    break
-                end = after
-                stop += 1
+    def file(self, handle: int, first: int, offsets: Sequence[int], lengths: Sequence[int]) -> None:
+        """Reads records of one file, by where they lie in it; the first of them is number `first` of the batch."""
+        records = np.zeros((len(offsets), RECORD), np.int64)
+        begins, sizes = np.array(offsets, np.int64), np.array(lengths, np.int64)
+        records[:, BEGIN], records[:, STOP] = begins, begins + sizes
+        facts: list[Facts | None] = [None] * len(records)
+        for start, stop in chunks_of(begins, sizes):
+            begin, end = offsets[start], offsets[stop - 1] + lengths[stop - 1]
             raw = self._buffer("raw", end - begin + PAD)
             size = os.preadv(handle, [raw.data[: end - begin]], begin)
             raw[size : end - begin + PAD] = 0
             facts[start:stop] = self._chunk(raw, size, begin, records[start:stop])
-            start = stop
         self.parts.append((first, records))
         self.facts += facts
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from schemas.vocabulary import ActionSpace, Decision
 from tasks.normalize.columnar.arrow import defaults, steps_array, table_of
-from tasks.normalize.columnar.reader import Batch, Columns, Place, batch_of
+from tasks.normalize.columnar.reader import Batch, Columns, batch_of
 from tasks.normalize.columnar.tables import CODES, FUNCTIONS
 from tasks.normalize.source.spans import stamp_of
 from tasks.operator import Item, Outcome, Result
@@ -41,7 +41,7 @@ def read_batch(importer: "Importer", items: Sequence[Item], ctx: "Context") -> R
     if columns is None:
         return importer.run_reference(items, ctx)
     taken = frozenset(columns.taken)
-    others = [item for at, item in enumerate(items) if at not in taken]
+    others = [] if len(taken) == len(items) else [item for at, item in enumerate(items) if at not in taken]
     return combined(importer, plain.action_space, items, columns, importer.run_reference(others, ctx))
 
 
@@ -51,7 +51,7 @@ def _read_file(batch: Batch, path: Path, first: int, items: Sequence[Item]) -> N
         return
     handle = os.open(path, os.O_RDONLY)
     try:
-        batch.file(handle, first, [Place(item.params["offset"], item.params["length"]) for item in items])
+        batch.file(handle, first, [item.params["offset"] for item in items], [item.params["length"] for item in items])
     finally:
         os.close(handle)
 
@@ -60,7 +60,7 @@ def combined(
     importer: "Importer", space: ActionSpace | None, items: Sequence[Item], columns: Columns, rest: Result
 ) -> Result:
     """The result of a batch. rest: what the reference reader made of the items that `columns` has not taken."""
-    taken = [items[at] for at in columns.taken]
+    taken = items if len(columns.taken) == len(items) else [items[at] for at in columns.taken]
     # `schemas.ids.digest`, without its way through text.
     ids = [blake2b(b"trajectory\n%b\n0" % item.id.encode(), digest_size=16).hexdigest() for item in taken]
     table = _table(importer, space, taken, ids, columns)

@@ -134,14 +134,14 @@ def check(entry: dict[str, Any], file: Path, least: int = 0) -> None:
 
 def taken(importer: Importer, file: Path) -> int:
     """How many records of a file the bulk reader takes."""
-    from tasks.normalize.columnar.reader import Place
-
     ctx: Any = SimpleNamespace(recipe_dir=file.parent, recipe=SimpleNamespace(seed=0), path=Path)
-    places = [Place(item.params["offset"], item.params["length"]) for item in importer.plan(WorkingSet(), ctx).items]
+    items = importer.plan(WorkingSet(), ctx).items
     batch = batch_of(importer.plain(ctx), importer.read, 0)
     assert batch is not None
     with file.open("rb") as handle:
-        batch.file(handle.fileno(), 0, places)
+        batch.file(
+            handle.fileno(), 0, [item.params["offset"] for item in items], [item.params["length"] for item in items]
+        )
     columns = batch.columns()
     return 0 if columns is None else len(columns.taken)
 
