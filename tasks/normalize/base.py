@@ -51,6 +51,8 @@ class Importer(Operator, frozen=True, kw_only=True):
     stage: ClassVar[Stage] = Stage.NORMALIZE
     reads: ClassVar[Unit] = "record"
     effect: ClassVar[Effect] = "add"
+    # 2: records are hashed by BLAKE3.
+    version: ClassVar[int] = 2
     batch_size: ClassVar[int] = 4096
     # One is committed, which takes longer than reading, while the other is read: some 100 MB each.
     at_once: ClassVar[int | None] = 2
@@ -91,15 +93,15 @@ class Importer(Operator, frozen=True, kw_only=True):
         files = expand(self.paths, ctx.recipe_dir)
         whole = sum(file.path.stat().st_size for file in files) or 1
         before, items = 0, list[Item]()
-        for file, item in items_of(files, content_id("record", self.fingerprint(ctx)), self.takes_whole):
-            if item is not None and len(items) == PAGE:
-                at = before + items[-1].params.get("offset", 0)
-                yield Plan(items=tuple(items), n_seen=len(items), share=min(at / whole, 0.99))
-                items = []
-            if item is None:
+        for file, more in items_of(files, content_id("record", self.fingerprint(ctx)), self.takes_whole):
+            if more is None:
                 before += file.path.stat().st_size
-            else:
-                items.append(item)
+                continue
+            items += more
+            while len(items) > PAGE:
+                at = before + items[PAGE - 1].params.get("offset", 0)
+                yield Plan(items=tuple(items[:PAGE]), n_seen=PAGE, share=min(at / whole, 0.99))
+                items = items[PAGE:]
         yield Plan(items=tuple(items), n_seen=len(items))
 
     def plain(self, ctx: "Context") -> "Plain | None":
@@ -138,10 +140,10 @@ class Importer(Operator, frozen=True, kw_only=True):
             return False
         if len(items) < BULK and sum(item.params["length"] for item in items) < BULK_BYTES:
             return False
-        from tasks.normalize.columnar.compiled import compiled
+        from tasks.normalize.columnar.compiled import ready
 
         file = ctx.path(items[0].params["file"])
-        return file.is_file() and (compiled() or file.stat().st_size >= COMPILE_BYTES)
+        return file.is_file() and (ready() or file.stat().st_size >= COMPILE_BYTES)
 
     def run_reference(self, items: Sequence[Item], ctx: "Context") -> Result:
         """Reads the records of a batch one by one."""

@@ -31,6 +31,8 @@ _OUTCOME = frozenset({*SUCCESS, *SCORE})
 _IDS = ("id", "trajectory_id", "traj_id", "uuid", "instance_id", "task_id")
 _MODELS = ("model", "model_name")
 _LONG = 65_536
+# A union is made anew wherever it stands in code, and these are asked for every field.
+_ID, _NUMBER = (str, int), (int, float)
 
 
 class Layout(NamedTuple):
@@ -55,6 +57,26 @@ def layout_of(names: tuple[str, ...], known: frozenset[str], drop: frozenset[str
         dropped=tuple(name for name in names if name in drop),
         rest=tuple(name for name in names if name not in known and name not in drop and name not in _OUTCOME),
         outcome=any(name in _OUTCOME for name in names),
+    )
+
+
+class OutcomeNames(NamedTuple):
+    """The fields of a record that say how it went, in its order; those of them that may be the success and the score,
+    by precedence.
+    """
+
+    given: tuple[str, ...]
+    flags: tuple[str, ...]
+    scores: tuple[str, ...]
+
+
+@lru_cache(maxsize=1024)
+def outcome_names(names: tuple[str, ...], success: str | None, score: str | None) -> OutcomeNames:
+    """The outcome's fields among those of a record; `success` and `score` are fields that an option names."""
+    return OutcomeNames(
+        given=tuple(name for name in names if name in _OUTCOME or name in (success, score)),
+        flags=tuple(name for name in ((success,) if success else SUCCESS) if name in names),
+        scores=tuple(name for name in ((score,) if score else SCORE) if name in names),
     )
 
 
@@ -124,19 +146,15 @@ class Draft:
 
     def outcome(self, record: Mapping[str, Any], success: str | None = None, score: str | None = None) -> Outcome:
         """The outcome that the record's fields name; `success` and `score` are fields that an option names."""
-        given = {
-            key: value
-            for key, value in record.items()
-            if (key in _OUTCOME or key in (success, score)) and value is not None
-        }
+        names = outcome_names(tuple(record), success, score)
+        given = {key: value for key in names.given if (value := record[key]) is not None}
         if not given:
             return Outcome()
-        flags = (given[key] for key in ((success,) if success else SUCCESS) if key in given)
-        numbers = (given[key] for key in ((score,) if score else SCORE) if key in given)
+        flags = [value for key in names.flags if isinstance(value := given.get(key), bool)]
+        numbers = [value for key in names.scores if (value := given.get(key)) is not None and type(value) is not bool]
+        scores = [float(value) for value in numbers if isinstance(value, int | float)]
         return Outcome(
-            success=next((flag for flag in flags if isinstance(flag, bool)), None),
-            score=next((float(n) for n in numbers if isinstance(n, int | float) and not isinstance(n, bool)), None),
-            raw_json=compact(given),
+            success=flags[0] if flags else None, score=scores[0] if scores else None, raw_json=compact(given)
         )
 
     def rest(self, item: Mapping[str, Any], known: Collection[str], where: str = "") -> dict[str, Any]:
@@ -144,48 +162,8 @@ class Draft:
         kept: dict[str, Any] = {}
         for key, value in item.items():
             if key not in known:
-                self._keep(kept, key, value, where)
+                _keep(kept, self.lost, key, value, where)
         return kept
-
-    def _keep(self, kept: dict[str, Any], key: str, value: Any, where: str = "") -> None:
-        if value is None:
-            return
-        size = len(value) if isinstance(value, str) else 0 if isinstance(value, int | float) else len(compact(value))
-        if size > _LONG:
-            self.lost.add(f"{where}{key}")
-        else:
-            kept[key] = value
-
-    def settle(
-        self, record: Mapping[str, Any], layout: "Layout", own_id: bool = True, own_model: bool = True
-    ) -> tuple[str | None, str | None]:
-        """The id and the model that a record names itself; every other field is kept or named as lost.
-
-        own_id, own_model: whether to look for them.
-        """
-        id_key = model_key = source_id = model = None
-        for key in layout.ids if own_id else ():
-            value = record[key]
-            if isinstance(value, str | int):
-                id_key, source_id = key, str(value)
-                if not isinstance(value, str):
-                    self.extra["id_type"] = type(value).__name__
-                if key != "id":
-                    self.extra["id_field"] = key
-                break
-        for key in layout.models if own_model else ():
-            if isinstance(record[key], str):
-                model_key, model = key, record[key]
-                if key != "model":
-                    self.extra["model_field"] = key
-                break
-        for key in layout.dropped:
-            if record[key] is not None:
-                self.lost.add(key)
-        for key in layout.rest:
-            if key not in (id_key, model_key):
-                self._keep(self.extra, key, record[key])
-        return source_id, model
 
     def finish(
         self,
@@ -202,7 +180,7 @@ class Draft:
         if not self.steps:
             raise RecordError("no_steps", "the record holds no message")
         layout = layout_of(tuple(record), frozenset(known), frozenset(drop))
-        own_id, model = self.settle(record, layout, source_id is None, policy is None)
+        own_id, model = settle(record, layout, self.extra, self.lost, source_id is None, policy is None)
         source_id = own_id if source_id is None else source_id
         policy = Policy(model=model) if policy is None else policy
         if outcome is None:
@@ -223,6 +201,53 @@ class Draft:
             source_id=source_id,
             extra_json=compact(self.extra) if self.extra else None,
         )
+
+
+def settle(
+    record: Mapping[str, Any],
+    layout: Layout,
+    extra: dict[str, Any],
+    lost: set[str],
+    own_id: bool = True,
+    own_model: bool = True,
+) -> tuple[str | None, str | None]:
+    """The id and the model that a record names itself; every other field is kept in `extra` or named as `lost`.
+
+    own_id, own_model: whether to look for them.
+    """
+    id_key = model_key = source_id = model = None
+    for key in layout.ids if own_id else ():
+        value = record[key]
+        if isinstance(value, _ID):
+            id_key, source_id = key, str(value)
+            if not isinstance(value, str):
+                extra["id_type"] = type(value).__name__
+            if key != "id":
+                extra["id_field"] = key
+            break
+    for key in layout.models if own_model else ():
+        if isinstance(record[key], str):
+            model_key, model = key, record[key]
+            if key != "model":
+                extra["model_field"] = key
+            break
+    for key in layout.dropped:
+        if record[key] is not None:
+            lost.add(key)
+    for key in layout.rest:
+        if key not in (id_key, model_key):
+            _keep(extra, lost, key, record[key])
+    return source_id, model
+
+
+def _keep(kept: dict[str, Any], lost: set[str], key: str, value: Any, where: str = "") -> None:
+    if value is None:
+        return
+    size = len(value) if isinstance(value, str) else 0 if isinstance(value, _NUMBER) else len(compact(value))
+    if size > _LONG:
+        lost.add(f"{where}{key}")
+    else:
+        kept[key] = value
 
 
 def pair(calls: tuple[ToolCall, ...], results: list[ToolResult]) -> tuple[ToolResult, ...]:

@@ -1,19 +1,23 @@
-"""Which records there are: one planned item per record of a file, with where it lies and an id of its content."""
+"""Which records there are: one planned item per record of a file, with where it lies and an id of its content.
+
+The id of a record is its digest under the importer's key, in hex; only of equal records, those after the first one are
+hashed again with their number.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
-from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from blake3 import blake3
 
 from schemas.ids import digest
 from tasks.normalize.seen import Seen
 from tasks.normalize.source.files import File, Shape, shape_of
-from tasks.normalize.source.spans import Span, spans_of, stamp_of
+from tasks.normalize.source.spans import DIGEST, Span, digest_of, spans_of, stamp_of
 from tasks.normalize.source.tables import rows_of
+from tasks.normalize.strict import Buffer
 from tasks.operator import Item
 
 # Records looked up at once among those seen before.
@@ -22,27 +26,28 @@ SPANS = 4096
 
 def items_of(
     files: Sequence[File], base: str, takes_whole: Callable[[Path], bool]
-) -> Iterator[tuple[File, Item | None]]:
-    """Every record of every file, and a None after each file.
+) -> Iterator[tuple[File, list[Item] | None]]:
+    """Every record of every file, some thousands at a time, and a None after each file.
 
     base: what the ids are made from besides the records. takes_whole: whether a file as a whole is one record.
     """
     # Eight bytes of the digest tell records apart here: a false "seen before" would only number a record anew.
-    seen = Seen()
+    seen, key = Seen(), key_of(base)
     for file in files:
         stamp = stamp_of(file.path)
         shape = Shape.DOCUMENT if takes_whole(file.path) else shape_of(file.path)
         ordinal = 0
-        for block, error in _blocks(rows_of(file.path) if shape is Shape.TABLE else spans_of(file.path, shape)):
-            keys = np.frombuffer(b"".join(span.digest[:8] for span in block), np.uint64)
-            for span, occurrence in zip(block, seen.before(keys).tolist(), strict=True):
-                yield file, _item(base, file, shape, span, occurrence, stamp)
-                ordinal = span.ordinal
+        spans = rows_of(file.path, key) if shape is Shape.TABLE else spans_of(file.path, shape, key)
+        for block, error in _blocks(spans):
+            digests = b"".join([span.digest for span in block])
+            before = seen.before(np.frombuffer(digests, np.uint64)[:: DIGEST // 8])
+            yield file, _items(file, shape, block, digests.hex(), before.tolist(), stamp)
+            ordinal = block[-1].ordinal if block else ordinal
             if error is not None:
                 # What follows the damage cannot be told apart: one item for it.
                 if shape is not Shape.TABLE:
                     raise error
-                yield file, _broken(base, file, ordinal + 1, stamp, error)
+                yield file, [_broken(base, file, ordinal + 1, stamp, error)]
         yield file, None
 
 
@@ -61,29 +66,41 @@ def _blocks(spans: Iterator[Span]) -> Iterator[tuple[list[Span], Exception | Non
             return
 
 
-@lru_cache(maxsize=8)
-def _prefix(base: str) -> bytes:
-    return f"item\n{base}\n".encode()
+def key_of(base: str) -> bytes:
+    """The key under which records are hashed, of what makes their ids besides them."""
+    return blake3(base.encode(), derive_key_context="gristmill 2026 records of an importer").digest()
 
 
-def record_id(base: str, record: bytes, occurrence: int) -> str:
-    """The id of an item: of `base`, the digest of its record, and its number among equal records."""
-    # `schemas.ids.digest`, without its way through text: this is done for every record of every file.
-    data = _prefix(base) + record if not occurrence else _prefix(base) + record + b"\n%d" % occurrence
-    return blake2b(data, digest_size=16).hexdigest()
+def record_id(key: bytes, record: Buffer, occurrence: int) -> str:
+    """The id of a record: of its bytes, and its number among equal ones."""
+    first = digest_of(record, key).hex()
+    return _numbered(first, occurrence) if occurrence else first
 
 
-def _item(base: str, file: File, shape: Shape, span: Span, occurrence: int, stamp: str) -> Item:
-    params: dict[str, Any] = {"file": str(file.path), "stamp": stamp}
-    if shape is Shape.TABLE:
-        params["row"] = span.offset
-    else:
-        params["offset"], params["length"] = span.offset, span.length
-        if occurrence:
-            params["n"] = occurrence
-        if shape is not Shape.LINES:
-            params["shape"] = shape.value
-    return Item(id=record_id(base, span.digest, occurrence), ref=f"{file.name}:{span.ordinal}", params=params)
+def _numbered(first: str, occurrence: int) -> str:
+    return digest(f"{first}\n{occurrence}")
+
+
+def _items(
+    file: File, shape: Shape, spans: Sequence[Span], digests: str, before: Sequence[int], stamp: str
+) -> list[Item]:
+    """The items of a block of records; digests: in hex, one after the other. before: how often each came before."""
+    path, name, size = str(file.path), file.name, 2 * DIGEST
+    ids = [digests[at : at + size] for at in range(0, len(digests), size)]
+    items: list[Item] = []
+    for span, key, occurrence in zip(spans, ids, before, strict=True):
+        params: dict[str, Any]
+        if shape is Shape.TABLE:
+            params = {"file": path, "stamp": stamp, "row": span.offset}
+        else:
+            params = {"file": path, "stamp": stamp, "offset": span.offset, "length": span.length}
+            if occurrence:
+                params["n"] = occurrence
+            if shape is not Shape.LINES:
+                params["shape"] = shape.value
+        own = _numbered(key, occurrence) if occurrence else key
+        items.append(Item(id=own, ref=f"{name}:{span.ordinal}", params=params))
+    return items
 
 
 def _broken(base: str, file: File, ordinal: int, stamp: str, error: Exception) -> Item:

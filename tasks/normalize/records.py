@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Protocol
 
 from schemas.errors import RecordError
-from tasks.normalize.planning import record_id
+from tasks.normalize.planning import key_of, record_id
 from tasks.normalize.source.files import Shape
-from tasks.normalize.source.spans import digest_of, read_spans, stamp_of
+from tasks.normalize.source.spans import read_spans, stamp_of
 from tasks.normalize.source.tables import read_rows
 from tasks.normalize.strict import Record, decode
 from tasks.operator import Item, Pending
@@ -48,7 +48,7 @@ def records_of(
 
 
 def _texts(path: Path, group: Sequence[Item], base: str, whole: Whole) -> Iterator[tuple[Item, Found]]:
-    trusted = stamp_of(path) == group[0].params["stamp"]
+    trusted, key = stamp_of(path) == group[0].params["stamp"], key_of(base)
     short = [item for item in group if item.params["length"] <= MAX_RECORD]
     pieces = read_spans(path, [(item.params["offset"], item.params["length"]) for item in short])
     for item in group:
@@ -56,7 +56,7 @@ def _texts(path: Path, group: Sequence[Item], base: str, whole: Whole) -> Iterat
             yield item, RecordError("too_long", f"{item.params['length']} bytes, the limit is {MAX_RECORD}")
             continue
         piece = next(pieces)
-        if not trusted and item.id != record_id(base, digest_of(piece.raw), item.params.get("n", 0)):
+        if not trusted and item.id != record_id(key, piece.raw, item.params.get("n", 0)):
             yield item, Pending(item_id=item.id, reason="file_changed")
             continue
         try:

@@ -8,6 +8,7 @@ Nothing is repaired otherwise.
 
 import json
 import re
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
@@ -52,18 +53,23 @@ def decode(raw: Buffer, pairs: int | None = None) -> Record:
     return Record(value)
 
 
-def decode_flat(raw: bytes, keys: int) -> dict[str, Any] | None:
-    """The value of an object of `keys` fields without lists and objects; None for anything that `decode` must judge."""
+def decode_flat(raw: Buffer, keys: Sequence[int]) -> list[dict[str, Any]] | None:
+    """The objects of a list: as many as `keys`, each of so many fields, without lists and objects in them.
+
+    None for anything that `decode` must judge.
+    """
     try:
-        value = _decode(raw)
+        values = _decode(raw)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeError):
         return None
-    if type(value) is not dict or len(value) != keys:
+    if type(values) is not list or any(type(value) is not dict for value in values):
         return None
-    for one in value.values():
+    if list(map(len, values)) != keys:
+        return None
+    for one in chain.from_iterable(map(dict.values, values)):
         if type(one) is int and not _MIN_INT <= one <= _MAX_INT:
             return None
-    return value
+    return values
 
 
 def decode_file(raw: bytes) -> Record:

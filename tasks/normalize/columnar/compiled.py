@@ -7,6 +7,14 @@ any file of this folder is thrown away before it is loaded.
 from pathlib import Path
 
 _HERE = Path(__file__).parent
+_known: set[Path] = set()
+
+
+def ready() -> bool:
+    """`compiled`, asked until it is so: it looks at some forty files, which every batch would do."""
+    if _HERE not in _known and compiled():
+        _known.add(_HERE)
+    return _HERE in _known
 
 
 def compiled() -> bool:

@@ -1,5 +1,7 @@
 """What the kernels write: flat columns of steps, calls and results, with the bytes of their texts side by side."""
 
+import weakref
+
 import numpy as np
 import pyarrow as pa
 
@@ -42,25 +44,39 @@ _ROWS = {
     RESULTS: (ANSWERED, PAIRED, NAMED, TOOL_ENDS, ANSWER_ENDS),
     ANSWERS: (SAID_ENDS,),
 }
+# How a result found its call.
+BY_NAME, BY_ORDER, BY_NONE = range(3)
 # What share of the records' bytes a text has at most, as a rule; of the others a sixteenth will do. Room that is not
 # written to is free.
 _SHARE = {CONTENT: 1, SAID: 1, RAW: 8, JSON: 8}
 # The room that a batch leaves for another, at most; of this a fifth is ever written to.
 _KEPT = 64 << 20
-_TEXTS: Room[int, Array] = Room()
-_COLUMNS: Room[int, Array] = Room()
-# How a result found its call.
-BY_NAME, BY_ORDER, BY_NONE = range(3)
+_ROOMS: Room[str, dict[int, Array]] = Room()
+
+
+class Held:
+    """Stands for a batch's room: when nothing refers to it any more, the room is free for another batch."""
+
+
+def _give_back(texts: dict[int, Array], columns: dict[int, Array]) -> None:
+    if sum(held.nbytes for held in (*texts.values(), *columns.values())) <= _KEPT:
+        _ROOMS.give({"texts": texts, "columns": columns})
 
 
 class Made:
-    """The columns; they grow as chunks of records come. Columns of ends have one place more than rows, the first 0."""
+    """The columns; they grow as chunks of records come. Columns of ends have one place more than rows, the first 0.
+
+    Arrays of it are valid as long as it is there; Arrow gets them as `buffer`.
+    """
 
     def __init__(self, size: int) -> None:
         """Size: how many bytes of records are to come."""
         self.expected = size
         self.table = np.zeros(_SIZE, np.int64)
-        self.texts, self.columns = _TEXTS.take(), _COLUMNS.take()
+        room = _ROOMS.take()
+        self.texts, self.columns = room.get("texts", {}), room.get("columns", {})
+        self.held = Held()
+        weakref.finalize(self.held, _give_back, self.texts, self.columns).atexit = False
         for text, held in self.texts.items():
             self.table[2 * text : 2 * text + 2] = address(held)
         for column, held in self.columns.items():
@@ -107,24 +123,9 @@ class Made:
                     self.columns[column] = _grown(old, used, most, self.expected // 256, np.int64)
                     self.table[column] = address(self.columns[column])
 
-    def settle(self) -> None:
-        """Moves what was written into one block of its size; the room goes to another batch.
-
-        Two dozen blocks of their own, each ending somewhere in a fresh huge page, cost more to get than to fill.
-        """
-        own = {text: self.text(text) for text in self.texts if text != SPARE}
-        own |= {column: self.column(rows, column, 1) for rows, some in _ROWS.items() for column in some if self.columns}
-        block = np.frombuffer(pa.allocate_buffer(sum(-(-one.nbytes // 8) * 8 for one in own.values())), np.uint8)
-        at = 0
-        for place, one in own.items():
-            own[place] = block[at : at + one.nbytes].view(one.dtype)
-            own[place][:] = one
-            at += -(-one.nbytes // 8) * 8
-        if sum(held.nbytes for held in (*self.texts.values(), *self.columns.values())) <= _KEPT:
-            _TEXTS.give(self.texts)
-            _COLUMNS.give(self.columns)
-        self.texts = {text: own[text] for text in self.texts if text != SPARE}
-        self.columns = {column: own[column] for column in self.columns}
+    def buffer(self, array: Array) -> pa.Buffer:
+        """Part of a column or a text for Arrow, not copied: while it is used, no other batch gets this one's room."""
+        return pa.foreign_buffer(address(array), array.nbytes, self.held)
 
 
 def _grown(held: Array | None, used: int, more: int, expected: int, kind: type) -> Array:

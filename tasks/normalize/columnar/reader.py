@@ -4,26 +4,32 @@ The records are read in chunks of a megabyte, which stay in the processor's cach
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from schemas.errors import RecordError
-from tasks.normalize.columnar.facts import Facts, Judge
+from tasks.normalize.columnar.facts import Facts, Judge, Wide
 from tasks.normalize.columnar.made import Made
 from tasks.normalize.columnar.memory import PAD, Array, address
 from tasks.normalize.columnar.observe import observe_by_pattern
 from tasks.normalize.columnar.plan import Prepared, prepare
 from tasks.normalize.columnar.room import Room
-from tasks.normalize.columnar.scan import scan
+from tasks.normalize.columnar.scan import rests, scan
 from tasks.normalize.columnar.steps import assemble, observe
 from tasks.normalize.columnar.tables import (
     ACTS,
     BEGIN,
+    CUT,
+    CUT_END,
     END,
+    FIELD,
     FIRST,
+    KEYS,
     KIND,
+    NESTED,
     RECORD,
     START,
     STEP_END,
@@ -31,6 +37,9 @@ from tasks.normalize.columnar.tables import (
     SYSTEM,
     TAKEN,
     TURN,
+    WIDE,
+    WIDE_END,
+    WIDE_KEY,
 )
 from tasks.normalize.plain import Plain
 from tasks.normalize.strict import decode, decode_flat
@@ -58,11 +67,20 @@ class Columns(NamedTuple):
     made: Made
 
 
-class Place(NamedTuple):
-    """Where a record lies in its file."""
+def chunks_of(offsets: Array, lengths: Array) -> Iterator[tuple[int, int]]:
+    """Neighbours that are read together, as (first, after the last): CHUNK bytes of them, or one longer record.
 
-    offset: int
-    length: int
+    Records beyond LONGEST are left out.
+    """
+    ends = offsets + lengths
+    long = lengths > LONGEST
+    cuts = np.flatnonzero((offsets[1:] < ends[:-1]) | long[1:] | long[:-1]) + 1
+    for first, last in pairwise([0, *cuts.tolist(), len(ends)]):
+        start = last if first < last and long[first] else first
+        while start < last:
+            fits = int(np.searchsorted(ends[start:last], offsets[start] + CHUNK, side="right"))
+            yield start, start + max(fits, 1)
+            start += max(fits, 1)
 
 
 class Batch:
@@ -73,64 +91,56 @@ class Batch:
         self.judge = Judge(plain, read, prepared.role)
         self.made = Made(size)
         self.buffers = _BUFFERS.take()
-        self.taken: list[int] = []
-        self.facts: list[Facts] = []
-        self.ends: list[Array] = []
-        self.acts: list[Array] = []
+        self.parts: list[tuple[int, Array]] = []
+        self.facts: list[Facts | None] = []
 
-    def file(self, handle: int, first: int, places: Sequence[Place]) -> None:
-        """Reads records of one file; the first of them is number `first` of the batch."""
-        start = 0
-        while start < len(places):
-            if places[start].length > LONGEST:
-                start += 1
-                continue
-            begin, stop = places[start].offset, start + 1
-            end = begin + places[start].length
-            while stop < len(places) and places[stop].offset >= end and sum(places[stop]) - begin <= CHUNK:
-                end = sum(places[stop])
-                stop += 1
+    def file(self, handle: int, first: int, offsets: Sequence[int], lengths: Sequence[int]) -> None:
+        """Reads records of one file, by where they lie in it; the first of them is number `first` of the batch."""
+        records = np.zeros((len(offsets), RECORD), np.int64)
+        begins, sizes = np.array(offsets, np.int64), np.array(lengths, np.int64)
+        records[:, BEGIN], records[:, STOP] = begins, begins + sizes
+        facts: list[Facts | None] = [None] * len(records)
+        for start, stop in chunks_of(begins, sizes):
+            begin, end = offsets[start], offsets[stop - 1] + lengths[stop - 1]
             raw = self._buffer("raw", end - begin + PAD)
             size = os.preadv(handle, [raw.data[: end - begin]], begin)
             raw[size : end - begin + PAD] = 0
-            self._chunk(raw, size, first + start, begin, places[start:stop])
-            start = stop
+            facts[start:stop] = self._chunk(raw, size, begin, records[start:stop])
+        self.parts.append((first, records))
+        self.facts += facts
 
     def columns(self) -> Columns | None:
         """What was read, once all was; None when no record was taken."""
-        self.made.settle()
         _BUFFERS.give({name: held for name, held in self.buffers.items() if len(held) <= _KEPT})
         self.buffers = {}
-        if not self.taken:
+        records = np.concatenate([part for _, part in self.parts]) if self.parts else np.zeros((0, RECORD), np.int64)
+        kept = np.flatnonzero(records[:, TAKEN])
+        if not len(kept):
             return None
-        return Columns(self.taken, self.facts, np.concatenate(self.ends), np.concatenate(self.acts), self.made)
+        numbers = np.concatenate([np.arange(first, first + len(part)) for first, part in self.parts])
+        facts = [one for one, taken in zip(self.facts, records[:, TAKEN].tolist(), strict=True) if taken and one]
+        return Columns(numbers[kept].tolist(), facts, records[kept, STEP_END], records[kept, ACTS], self.made)
 
-    def _chunk(self, raw: Array, size: int, first: int, begin: int, places: Sequence[Place]) -> None:
-        base, count = address(raw), len(places)
-        records = np.empty((count, RECORD), np.int64)
-        records[:, BEGIN] = [place.offset for place in places]
-        records[:, STOP] = [place.length for place in places]
-        records[:, BEGIN] += base - begin
-        records[:, STOP] += records[:, BEGIN]
+    def _chunk(self, raw: Array, size: int, begin: int, records: Array) -> list[Facts | None]:
+        """Reads records that lie in `raw`, which stands at byte `begin` of their file; what they say beside turns."""
+        base, count = address(raw), len(records)
+        records[:, [BEGIN, STOP]] += base - begin
         room = (size // _TURN + count + 1) * TURN * 8
         turns = self._buffer("turns", room)[:room].view(np.int64).reshape(-1, TURN)
         text = self._buffer("text", size + PAD)
-        after, used = scan(address(records), count, address(self.prepared.terms), address(turns), address(text))
-        turns = turns[: (after - address(turns)) // (8 * TURN)]
+        rows, first, start = address(records), address(turns), address(text)
+        after, used = scan(rows, count, address(self.prepared.terms), first, start)
+        turns = turns[: (after - first) // (8 * TURN)]
         _check_text(raw, size, records)
         facts = self._facts(raw, records)
-        text, used = _with_systems(records, turns, text, used - address(text), facts)
+        text, used = _with_systems(records, turns, text, used - start, facts)
         if self.prepared.by_words:
-            observe(address(turns), after, address(self.prepared.plan))
+            observe(first, after, address(self.prepared.plan))
         else:
             observe_by_pattern(turns, text, address(text), self.plain.reader.observations)
         self.made.fit(len(turns), used, self.prepared.longest)
-        assemble(address(records), count, address(self.prepared.plan), address(self.made.table))
-        kept = np.flatnonzero(records[:, TAKEN])
-        self.taken.extend((kept + first).tolist())
-        self.facts.extend(one for at in kept.tolist() if (one := facts[at]) is not None)
-        self.ends.append(records[kept, STEP_END])
-        self.acts.append(records[kept, ACTS])
+        assemble(rows, count, address(self.prepared.plan), address(self.made.table))
+        return facts
 
     def _buffer(self, name: str, size: int) -> Array:
         """A buffer of at least `size` bytes that this batch has under that name; what stood in it is lost."""
@@ -142,21 +152,51 @@ class Batch:
     def _facts(self, raw: Array, records: Array) -> list[Facts | None]:
         """What the records say beside their turns; those where that is the reference's to judge are not taken."""
         view, base = raw.data, address(raw)
-        judge = self.judge.facts
+        rows = records.tolist()
+        flat = iter(self._flat(records, rows, len(raw)))
         found: list[Facts | None] = []
-        for begin, stop, _, _, cut, cut_end, keys, field, nested, taken, _, _ in records.tolist():
+        for at, row in enumerate(rows):
             facts = None
-            if taken:
-                rest = b"".join((view[begin - base : cut - base], b"0", view[cut_end - base : stop - base]))
-                record = _nested(rest) if nested else decode_flat(rest, keys)
+            if row[TAKEN]:
+                wide = None
+                if row[NESTED]:
+                    rest = view[row[BEGIN] - base : row[CUT] - base], view[row[CUT_END] - base : row[STOP] - base]
+                    record = _nested(b"0".join(rest))
+                else:
+                    record = next(flat)
+                    if row[WIDE]:
+                        wide = Wide(row[WIDE_KEY], view[row[WIDE] - base : row[WIDE_END] - base])
                 if record is not None:
-                    try:
-                        facts = judge(record, field)
-                    except RecordError:
-                        facts = None
+                    facts = self._judged(record, row[FIELD], wide)
+                if facts is None:
+                    records[at, TAKEN] = 0
             found.append(facts)
-        records[:, TAKEN] = [facts is not None for facts in found]
         return found
+
+    def _flat(self, records: Array, rows: list[list[int]], size: int) -> Sequence[dict[str, Any] | None]:
+        """The fields beside their turns of those that are taken and flat; None where that is the reference's to judge.
+
+        rows: the records as lists. size: of their chunk.
+        """
+        room = self._buffer("rests", size + 3 * len(rows) + PAD)
+        flat = [at for at, row in enumerate(rows) if row[TAKEN] and not row[NESTED]]
+        together = _decoded(records, room, [rows[at][KEYS] for at in flat])
+        if together is not None:
+            return together
+        alone = (_decoded(records[at : at + 1], room, [rows[at][KEYS]]) for at in flat)
+        return [None if one is None else one[0] for one in alone]
+
+    def _judged(self, record: dict[str, Any], field: int, wide: Wide | None) -> Facts | None:
+        try:
+            return self.judge.facts(record, field, wide)
+        except RecordError:
+            return None
+
+
+def _decoded(records: Array, room: Array, keys: Sequence[int]) -> list[dict[str, Any]] | None:
+    """What flat records say beside their turns, if each is an object of so many `keys`. room: to write to."""
+    start = address(room)
+    return decode_flat(room.data[: rests(address(records), len(records), start) - start], keys)
 
 
 def _nested(rest: bytes) -> dict[str, Any] | None:

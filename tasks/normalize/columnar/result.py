@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from schemas.vocabulary import ActionSpace, Decision
 from tasks.normalize.columnar.arrow import defaults, steps_array, table_of
-from tasks.normalize.columnar.reader import Batch, Columns, Place, batch_of
+from tasks.normalize.columnar.reader import Batch, Columns, batch_of
 from tasks.normalize.columnar.tables import CODES, FUNCTIONS
 from tasks.normalize.source.spans import stamp_of
 from tasks.operator import Item, Outcome, Result
@@ -40,7 +41,7 @@ def read_batch(importer: "Importer", items: Sequence[Item], ctx: "Context") -> R
     if columns is None:
         return importer.run_reference(items, ctx)
     taken = frozenset(columns.taken)
-    others = [item for at, item in enumerate(items) if at not in taken]
+    others = [] if len(taken) == len(items) else [item for at, item in enumerate(items) if at not in taken]
     return combined(importer, plain.action_space, items, columns, importer.run_reference(others, ctx))
 
 
@@ -50,7 +51,7 @@ def _read_file(batch: Batch, path: Path, first: int, items: Sequence[Item]) -> N
         return
     handle = os.open(path, os.O_RDONLY)
     try:
-        batch.file(handle, first, [Place(item.params["offset"], item.params["length"]) for item in items])
+        batch.file(handle, first, [item.params["offset"] for item in items], [item.params["length"] for item in items])
     finally:
         os.close(handle)
 
@@ -59,7 +60,7 @@ def combined(
     importer: "Importer", space: ActionSpace | None, items: Sequence[Item], columns: Columns, rest: Result
 ) -> Result:
     """The result of a batch. rest: what the reference reader made of the items that `columns` has not taken."""
-    taken = [items[at] for at in columns.taken]
+    taken = items if len(columns.taken) == len(items) else [items[at] for at in columns.taken]
     # `schemas.ids.digest`, without its way through text.
     ids = [blake2b(b"trajectory\n%b\n0" % item.id.encode(), digest_size=16).hexdigest() for item in taken]
     table = _table(importer, space, taken, ids, columns)
@@ -81,14 +82,20 @@ def combined(
     )
 
 
+@cache
+def _schema() -> pa.Schema:
+    schema = TABLES["trajectories"].schema
+    return pa.schema([schema.field(name) for name in row_columns("trajectories")])
+
+
 def _table(
     importer: "Importer", space: ActionSpace | None, taken: Sequence[Item], ids: list[str], columns: Columns
 ) -> pa.Table:
-    schema = TABLES["trajectories"].schema
-    schema = pa.schema([schema.field(name) for name in row_columns("trajectories")])
+    schema = _schema()
     facts = columns.facts
     refs = [item.ref.rpartition(":") for item in taken]
     tools = np.fromiter((bool(one.tool_sets) for one in facts), np.int8, len(facts))
+    lost = [one.lost for one in facts]
     given: dict[str, Any] = defaults() | {
         "id": ids,
         "steps": steps_array(columns.made, columns.ends, tools, schema.field("steps").type),
@@ -101,9 +108,9 @@ def _table(
         "provenance.reader": importer.plugin_id(),
         "provenance.reader_version": str(importer.version),
         "provenance.licence": importer.licence or [one.licence for one in facts],
-        "tool_sets": [one.tool_sets for one in facts],
+        "tool_sets": [one.tool_sets for one in facts] if tools.any() else None,
         "policy.model": [one.model for one in facts],
-        "provenance.lost_fields": [one.lost for one in facts],
+        "provenance.lost_fields": lost if any(lost) else None,
         "outcome.success": [one.success for one in facts],
         "outcome.score": [one.score for one in facts],
         "outcome.raw_json": [one.raw_json for one in facts],

@@ -6,7 +6,7 @@ taken record (everything but the list) is not judged here: the caller decodes it
 """
 
 from tasks.normalize.columnar.blocks import has_blocks, unescape_block
-from tasks.normalize.columnar.memory import count_bits, get, inner, kernel, lowest, move, peek, poke, put, quoting
+from tasks.normalize.columnar.memory import copy, count_bits, get, inner, kernel, lowest, move, peek, poke, put, quoting
 from tasks.normalize.columnar.tables import (
     BEGIN,
     CUT,
@@ -31,11 +31,16 @@ from tasks.normalize.columnar.tables import (
     STOP,
     TAKEN,
     TURN,
+    WIDE,
+    WIDE_END,
+    WIDE_KEY,
 )
 from tasks.normalize.columnar.words import word_at
 
 _QUOTE, _SLASH, _COLON, _COMMA = 34, 92, 58, 44
-_OPEN, _CLOSE, _LIST, _UNLIST = 123, 125, 91, 93
+_OPEN, _CLOSE, _LIST, _UNLIST, _ZERO = 123, 125, 91, 93, 48
+# The bytes from which on a text is worth being taken as it stands, and up to which none is too long to be kept.
+_WIDE, _LONG = 256, 65_536
 
 
 @inner
@@ -71,6 +76,45 @@ def _past(at: int) -> int:
         if peek(at) != _SLASH or peek(at + 1) < 32:
             return -1
         at += 2
+
+
+@inner
+def _escaped(byte: int) -> int:
+    """What a backslash before `byte` stands for, or -1."""
+    if byte == 110:
+        return 10
+    if byte == 34 or byte == 92 or byte == 47:
+        return byte
+    if byte == 116:
+        return 9
+    if byte == 114:
+        return 13
+    if byte == 98:
+        return 8
+    if byte == 102:
+        return 12
+    return -1
+
+
+@inner
+def _is_wide(begin: int, end: int) -> bool:
+    """Whether a value is a long text, and what `msgspec.json.encode` gives for it: with the shortest escapes alone."""
+    if end - begin < _WIDE or end - begin > _LONG or peek(begin) != _QUOTE:
+        return False
+    at = begin + 1
+    while True:
+        mask = quoting(at)
+        if mask == 0:
+            at += 32
+        else:
+            at += lowest(mask)
+        if at >= end - 1:
+            return True
+        if mask != 0:
+            byte = peek(at + 1)
+            if peek(at) != _SLASH or byte == 47 or _escaped(byte) < 0:
+                return False
+            at += 2
 
 
 @inner
@@ -130,24 +174,6 @@ def _encode(to: int, code: int) -> int:
     else:
         to = poke(poke(to, 0xF0 | (code >> 18)), 0x80 | ((code >> 12) & 63))
     return poke(poke(to, 0x80 | ((code >> 6) & 63)), 0x80 | (code & 63))
-
-
-@inner
-def _escaped(byte: int) -> int:
-    """What a backslash before `byte` stands for, or -1."""
-    if byte == 110:
-        return 10
-    if byte == 34 or byte == 92 or byte == 47:
-        return byte
-    if byte == 116:
-        return 9
-    if byte == 114:
-        return 13
-    if byte == 98:
-        return 8
-    if byte == 102:
-        return 12
-    return -1
 
 
 @inner
@@ -316,9 +342,14 @@ def _record(record: int, terms: int, turn: int, to: int) -> tuple[int, int]:
             at, turn, to = _list(at + 1, terms, turn, to)
             put(record, CUT_END, at)
         else:
+            begin = at
             at, nested = _value(at)
             if nested:
                 put(record, NESTED, 1)
+            elif get(record, WIDE) == 0 and _is_wide(begin, at):
+                put(record, WIDE, begin)
+                put(record, WIDE_END, at)
+                put(record, WIDE_KEY, keys - 1)
         if at < 0:
             return -1, -1
         at = _gap(at)
@@ -340,9 +371,38 @@ def scan(records: int, count: int, terms: int, turns: int, text: int) -> tuple[i
         record = records + 8 * RECORD * number
         put(record, FIRST, turns)
         put(record, NESTED, 0)
+        put(record, WIDE, 0)
         after, used = _record(record, terms, turns, text)
         put(record, TAKEN, after >= 0)
         if after >= 0:
             turns, text = after, used
         put(record, LAST, turns)
     return turns, text
+
+
+@kernel
+def rests(records: int, count: int, to: int) -> int:
+    """Writes a JSON list of what flat records that are taken say beside their turns; gives the place after it.
+
+    0 stands for the turns, and for a long text.
+    """
+    to = poke(to, _LIST)
+    comma = False
+    for number in range(count):
+        record = records + 8 * RECORD * number
+        if get(record, TAKEN) == 0 or get(record, NESTED) != 0:
+            continue
+        if comma:
+            to = poke(to, _COMMA)
+        comma = True
+        at, cut, wide = get(record, BEGIN), get(record, CUT), get(record, WIDE)
+        if 0 < wide < cut:
+            to = poke(copy(to, at, wide), _ZERO)
+            at = get(record, WIDE_END)
+        to = poke(copy(to, at, cut), _ZERO)
+        at = get(record, CUT_END)
+        if wide > cut:
+            to = poke(copy(to, at, wide), _ZERO)
+            at = get(record, WIDE_END)
+        to = copy(to, at, get(record, STOP))
+    return poke(to, _UNLIST)

@@ -2,9 +2,10 @@
 
 # A record: where it lies; its turns (first, and the one after the last); where its list of turns lies; its number of
 # fields, the number of the one that holds the turns, whether another holds a list or an object; whether the kernels
-# take it; how many steps there are when it ends; what calls it has (FUNCTIONS, CODES).
-BEGIN, STOP, FIRST, LAST, CUT, CUT_END, KEYS, FIELD, NESTED, TAKEN, STEP_END, ACTS = range(12)
-RECORD = 12
+# take it; how many steps there are when it ends; what calls it has (FUNCTIONS, CODES); where the first long text lies
+# among its other fields that stands as our encoder would write it (0: there is none), and the number of its field.
+BEGIN, STOP, FIRST, LAST, CUT, CUT_END, KEYS, FIELD, NESTED, TAKEN, STEP_END, ACTS, WIDE, WIDE_END, WIDE_KEY = range(15)
+RECORD = 15
 FUNCTIONS, CODES = 1, 2
 
 # A turn: what it is, its text; whether an observation pattern sees something in it, what, and the tool's name

@@ -4,7 +4,7 @@ import numpy as np
 
 from tasks.normalize.columnar.made import Made
 from tasks.normalize.columnar.memory import address
-from tasks.normalize.columnar.scan import scan
+from tasks.normalize.columnar.scan import rests, scan
 from tasks.normalize.columnar.steps import assemble, observe
 
 
@@ -15,5 +15,6 @@ def warm() -> None:
     nothing = np.zeros(64, np.int64)
     at = address(nothing)
     scan(at, 0, at, at, at)
+    rests(at, 0, at)
     observe(at, at, at)
     assemble(at, 0, at, address(made.table))

@@ -17,12 +17,12 @@ from tasks.normalize.source.spans import Span, digest_of
 _ROWS = 64
 
 
-def rows_of(path: Path) -> Iterator[Span]:
-    """One span a row: ordinal from 1, the row index as offset, the digest of its canonical JSON text."""
+def rows_of(path: Path, key: bytes) -> Iterator[Span]:
+    """One span a row: ordinal from 1, the row index as offset, the digest of its canonical JSON text under `key`."""
     index = 0
     for table in _batches(path):
         for row in table.to_pylist():
-            yield Span(index + 1, index, 1, digest_of(msgspec.json.encode(plain(row), order="sorted")))
+            yield Span(index + 1, index, 1, digest_of(msgspec.json.encode(plain(row), order="sorted"), key))
             index += 1
 
 

@@ -134,14 +134,14 @@ def check(entry: dict[str, Any], file: Path, least: int = 0) -> None:
 
 def taken(importer: Importer, file: Path) -> int:
     """How many records of a file the bulk reader takes."""
-    from tasks.normalize.columnar.reader import Place
-
     ctx: Any = SimpleNamespace(recipe_dir=file.parent, recipe=SimpleNamespace(seed=0), path=Path)
-    places = [Place(item.params["offset"], item.params["length"]) for item in importer.plan(WorkingSet(), ctx).items]
+    items = importer.plan(WorkingSet(), ctx).items
     batch = batch_of(importer.plain(ctx), importer.read, 0)
     assert batch is not None
     with file.open("rb") as handle:
-        batch.file(handle.fileno(), 0, places)
+        batch.file(
+            handle.fileno(), 0, [item.params["offset"] for item in items], [item.params["length"] for item in items]
+        )
     columns = batch.columns()
     return 0 if columns is None else len(columns.taken)
 
@@ -219,6 +219,60 @@ def test_the_densest_texts_have_room(calls: str, text: str, tmp_path: Path) -> N
     record = {"messages": [{"role": "assistant", "content": text}, {"role": "user", "content": text}] * 2}
     file.write_text("\n".join([json.dumps(record)] * 3))
     check({**CHAT, "calls": [calls], "observation": [""]}, file)
+
+
+@pytest.mark.parametrize("use", ["openai_chat", "sharegpt"])
+def test_long_texts_beside_the_turns_are_kept_as_they_stand(use: str, tmp_path: Path) -> None:
+    long = 'a "line"\\ of\ttext\r\n\b\f' * 20
+    texts = [
+        long,
+        long + "/",
+        long + "\u0001\x7f",
+        long + "é\u2028𝄞",
+        "x" * 65_536,
+        "x" * 65_535,
+        "x" * 65_534,
+        "é" * 40_000,
+    ]
+    role, content, field = (
+        ("role", "content", "messages") if use == "openai_chat" else ("from", "value", "conversations")
+    )
+    turns = [{role: "user", content: "a"}]
+    made = []
+    for number, name in enumerate(
+        ["patch", "id", "model", "traj_id", "resolved", "reward", "secret", "system", "tools"]
+    ):
+        for text in texts:
+            record = {"id": number, name: text, field: turns, "more": text}
+            made += [json.dumps(record), json.dumps(dict(reversed(record.items())), ensure_ascii=False)]
+            made.append(json.dumps({"x": {}, **record}).replace("/", "\\/"))
+    made += [
+        json.dumps({"patch": long, field: turns})[:-1] + end for end in (',"patch":1}', ',"b":"\\ud800"}', ',"b":\x01}')
+    ]
+    made += [
+        json.dumps({"patch": long, field: turns}).replace("\\t", mark) for mark in ("\\u0009", "\t", "\\q", "\\ud800")
+    ]
+    file = tmp_path / "all.jsonl"
+    file.write_bytes("\n".join(made).encode() + b'\n{"patch": "' + b"x" * 300 + b'\xff", "messages": []}')
+    check({"use": use, "dataset": "unit", "drop_fields": ["secret"]}, file, 150)
+
+
+def test_the_room_of_a_batch_is_its_own_while_its_rows_are_used(tmp_path: Path) -> None:
+    tables, expected = [], []
+    for number in range(9):
+        file = tmp_path / f"{number}.jsonl"
+        said = [{"role": "user", "content": f"q{number} " * 50}, {"role": "assistant", "content": f"a{number}" * 9}]
+        file.write_text(json.dumps({"messages": said}) + "\n")
+        importer: Any = build(Kind.IMPORTER, {**CHAT, "paths": [str(file)]})
+        ctx: Any = SimpleNamespace(recipe_dir=tmp_path, recipe=SimpleNamespace(seed=0), path=Path, lake=None)
+        items = importer.plan(WorkingSet(), ctx).items
+        # A column that outlives its table keeps the room as well.
+        tables.append(read_batch(importer, items, ctx).rows["trajectories"].column("steps"))
+        expected.append(
+            to_arrow("trajectories", importer.run_reference(items, ctx).rows["trajectories"]).column("steps")
+        )
+        del tables[:-6], expected[:-6]
+        assert [one.to_pylist() for one in tables] == [one.to_pylist() for one in expected]
 
 
 def test_kernels_older_than_a_source_are_thrown_away(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

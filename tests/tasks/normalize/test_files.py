@@ -17,11 +17,11 @@ RECORD = b'{"messages":[{"role":"user","content":"hi"},{"role":"assistant","cont
 @pytest.mark.parametrize(
     ("name", "content", "todo"),
     [
-        ("a.jsonl.gz", gzip.compress(RECORD), "gunzip"),
+        ("a.jsonl.gz", gzip.compress(RECORD, mtime=0), "gunzip"),
         ("a.jsonl.bz2", bz2.compress(RECORD), "bunzip2"),
         ("a.jsonl.xz", lzma.compress(RECORD), "unxz"),
         # The suffix may lie.
-        ("a.jsonl", gzip.compress(RECORD), "gunzip"),
+        ("a.jsonl", gzip.compress(RECORD, mtime=0), "gunzip"),
         ("a.csv", b"prompt,answer\n", "read_csv"),
     ],
 )
