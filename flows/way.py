@@ -28,13 +28,14 @@ from schemas.ids import canonical_json, content_id
 from schemas.recipe import Recipe
 from schemas.rows import RunEvent
 from schemas.vocabulary import Stage
-from tasks.batch import BatchRef, BatchSummary, forget, register
+from tasks.batch import BatchRef, BatchSummary
 from tasks.client.redact import guard_logs, redact
 from tasks.context import Context
 from tasks.curate.explore import source_losses
 from tasks.emit.base import Exporter
 from tasks.operator import WorkingSet
 from tasks.recipe import entries, operator_of
+from tasks.running import forget, register
 from tasks.stage import EntryPlan, EntryReport, Part, finish_entry, finish_part, plan_entry, record_plan
 from tasks.train.base import Trainer
 from warehouse.checkpoint import checkpoint
@@ -42,6 +43,9 @@ from warehouse.counts import check_counts
 from warehouse.lake import Lake, Stamp
 
 BatchTask = Task[[BatchRef], BatchSummary]
+
+# How long a run that is to terminate waits for its batches in flight, seconds.
+_STOP_S = 20.0
 
 _CLUSTER = re.compile(r"local|auto|ray://[A-Za-z0-9.\[\]:-]+:[0-9]+")
 
@@ -188,12 +192,13 @@ class Way:
         ended: list[Part] = []
         begun: _Begun | None = None
         for planned in plan_entry(self.ctx, stage, entry, inputs):
+            since = time.monotonic()
             futures = [batch_task.submit(ref) for ref in planned.batches]
             # One part is planned while another's batches run.
             if begun is not None:
                 ended.append(self._end(begun, inputs))
             _observer.entry(stage, name, len(planned.batches), len(planned.plan.items), planned.plan.share)
-            begun = _Begun(planned, futures, time.monotonic())
+            begun = _Begun(planned, futures, since)
         assert begun is not None
         ended.append(self._end(begun, inputs))
         planned = begun.planned
@@ -312,6 +317,7 @@ def under_way(
     ctx = Context(recipe, opened, run_id, Path(recipe_dir).resolve(), folder, limit=limit, say=_observer.say)
     register(ctx)
     _observer.begin(ctx.calls)
+    patience_s: float | None = None
     try:
         stamp = Stamp(run_id, "run", content_id("recipe", recipe))
         opened.append(
@@ -331,13 +337,15 @@ def under_way(
             yield Way(ctx, working)
         except BaseException as error:
             _record_failure(ctx, stamp, error)
+            # A service manager kills what does not end soon.
+            patience_s = _STOP_S if isinstance(error, TerminationSignal) else None
             raise
         # Not after an error or a signal: batches may still run in Prefect's threads, and a database that is closed
         # under its own query blocks for ever. The process's end closes it then, and frees its leases.
         if lake not in _lent:
             opened.close()
     finally:
-        forget(ctx)
+        forget(ctx, patience_s)
 
 
 def _record_failure(ctx: Context, stamp: Stamp, error: BaseException) -> None:

@@ -3,6 +3,7 @@
 Exit codes: 0 done, 1 a fault of ours, 2 the user's input, 3 done with failures over the recipe's limit.
 """
 
+import errno
 import os
 import sys
 
@@ -21,10 +22,18 @@ app = typer.Typer(
 for group in (run, look, report, data, explore, schedule, tools, verify):
     group.add_to(app)
 
+# What the system says of a path that is gone, full or not to be read or written: of no use as a traceback.
+_REFUSALS = frozenset(
+    {
+        *(errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT),
+        *(errno.EEXIST, errno.EISDIR, errno.ENOTDIR),
+    }
+)
+
 
 def main() -> None:
     """Runs the command line; a user's mistake prints a message and never a traceback."""
-    from schemas.errors import Unavailable, UserError
+    from schemas.errors import LakeError, Unavailable, UserError
 
     try:
         app()
@@ -37,9 +46,16 @@ def main() -> None:
     except Unavailable as error:
         _say("error", str(error), todo="Mend it and run the same command again: nothing is lost.")
         raise SystemExit(1) from None
+    except LakeError as error:
+        _say("error", str(error), todo="`gristmill doctor` looks at the lake and says what to do.")
+        raise SystemExit(1) from None
     except Exception as error:
         if os.environ.get("GRISTMILL_DEBUG"):
             raise
+        if isinstance(error, OSError) and error.errno in _REFUSALS and error.filename is not None:
+            why = "What was recorded stays recorded. Mend it and run the same command again."
+            _say("error", f"{error.filename}: {error.strerror}", todo=why)
+            raise SystemExit(1) from None
         _say(
             "fault",
             f"{type(error).__name__}: {error}",

@@ -4,11 +4,9 @@ A batch travels as a `BatchRef`, so that it runs in a thread, another process or
 ledger alone says what is done; two processes that run the same recipe take turns on the lease.
 """
 
-import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from tasks.context import Context
 from tasks.ledger import dead_of, rulings_of, scopes_of, to_rulings
 from tasks.operator import Item, Operator, Pending, Result
 from tasks.recipe import operator_of
+from tasks.running import commit_on, context_of, go_on, in_flight, room
 from warehouse.lake import Lake, Stamp
 
 # How long a batch waits for another process that holds its lease before it looks again, seconds.
@@ -57,53 +56,21 @@ class BatchSummary(Base, frozen=True, kw_only=True):
     seconds: float = 0.0
 
 
-_contexts: dict[str, Context] = {}
-_contexts_lock = threading.Lock()
-
-
-def register(ctx: Context) -> None:
-    """Makes `ctx` the context of its run in this process, so that batches share its client, sandbox and models."""
-    with _contexts_lock:
-        _contexts[ctx.run_id] = ctx
-
-
-def forget(ctx: Context) -> None:
-    """Ends the context of a run in this process."""
-    with _contexts_lock:
-        _contexts.pop(ctx.run_id, None)
-    ctx.close()
-
-
-def _context(ref: BatchRef) -> Context:
-    with _contexts_lock:
-        if ref.run_id not in _contexts:
-            _contexts[ref.run_id] = Context(
-                ref.recipe, Lake.open(ref.lake), ref.run_id, Path(ref.recipe_dir), Path(ref.out)
-            )
-        return _contexts[ref.run_id]
-
-
-_rooms: dict[int, threading.BoundedSemaphore] = {}
-
-
-def _room(operator: Operator) -> AbstractContextManager[object]:
-    """What lets in as many batches of an operator's kind as this process may run at once."""
-    if operator.at_once is None:
-        return nullcontext()
-    with _contexts_lock:
-        return _rooms.setdefault(operator.at_once, threading.BoundedSemaphore(operator.at_once))
-
-
 def run_batch(ref: BatchRef) -> BatchSummary:
-    """Decides what is still undecided of one batch and commits it; safe to run twice, at once or again."""
+    """Decides what is still undecided of one batch and commits it; safe to run twice, at once or again.
+
+    Unavailable: the run has ended in this process.
+    """
     operator = operator_of(ref.recipe, ref.stage, ref.entry)
-    with _room(operator):
+    with room(operator.at_once), in_flight(ref.run_id):
         return _run(ref, operator)
 
 
 def _run(ref: BatchRef, operator: Operator) -> BatchSummary:
     started = time.monotonic()
-    ctx = _context(ref)
+    ctx = context_of(
+        ref.run_id, lambda: Context(ref.recipe, Lake.open(ref.lake), ref.run_id, Path(ref.recipe_dir), Path(ref.out))
+    )
     fingerprint = operator.fingerprint(ctx)
     items = msgspec.msgpack.decode(ref.items, type=tuple[Item, ...])
     scopes = scopes_of(operator, items, ref.scope_hash)
@@ -112,6 +79,7 @@ def _run(ref: BatchRef, operator: Operator) -> BatchSummary:
         lease = ctx.lake.leases.acquire(ref.stage.value, fingerprint, key)
         if lease is None:
             time.sleep(_POLL_S)
+            go_on(ref.run_id)
             continue
         try:
             # Only who holds the lease decides about these items, so what is seen now stays so.
@@ -123,6 +91,7 @@ def _run(ref: BatchRef, operator: Operator) -> BatchSummary:
                 return BatchSummary(n=0, already=len(items), seconds=time.monotonic() - started)
             todo = todo or list(items)
             result, faults = _decide(operator, todo, ctx)
+            commit_on(ref.run_id)
             rulings = to_rulings(operator, fingerprint, result.outcomes, todo, scopes)
             rows: dict[str, Sequence[Any]] = {**result.rows, "decisions": rulings, "dead_letters": result.dead}
             stamp = Stamp(ref.run_id, operator.plugin_id(), fingerprint)

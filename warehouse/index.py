@@ -62,7 +62,12 @@ class RowIndex:
             return
         read = [number for number, changed in changes if changed and number not in self._own]
         if read:
-            self._add(self._inserted(con, read[0], read[-1]))
+            try:
+                self._add(self._inserted(con, read[0], read[-1]))
+            except duckdb.Error:
+                # Maintenance may have expired a snapshot since the question.
+                self._load(con)
+                return
         for number, changed in changes:
             rows = self._own.pop(number, None)
             if changed and rows is not None:

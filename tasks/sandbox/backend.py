@@ -38,6 +38,7 @@ class Backend:
         self.engine, self.mode, self._lease = engine, mode, lease
         self.python, self.version = engine.python, engine.version
         self._pid = os.getpid()
+        self._closed = False
         self._lock = threading.Lock()
         self._packages: dict[tuple[str, ...], Packages] = {}
         self._tools: dict[tuple[str, ...], Tools] = {}
@@ -214,7 +215,13 @@ class Backend:
                         ended = jail.end()
                 if ended.started:
                     break
+            self.refuse_closed()
             return ended
+
+    def refuse_closed(self) -> None:
+        """Unavailable once it is closed: code that ran at that moment ended for no reason of its own."""
+        if self._closed:
+            raise Unavailable("sandbox", "it was closed while the code ran")
 
     def prove(self, code: str) -> None:
         """One run whose answer shows that the protections are in place; Unavailable when they are not."""
@@ -235,6 +242,7 @@ class Backend:
     def close(self) -> None:
         """Ends what waits and removes cgroups and lease; in a forked child it does nothing, they are the parent's."""
         if os.getpid() == self._pid:
+            self._closed = True
             self._pool.close()
             if self._lease is not None:
                 self._lease.release()

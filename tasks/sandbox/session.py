@@ -178,6 +178,7 @@ class Session:
         ended = self._jail.ask(request, self._limits, lambda _: allowed, frame_limit, _END.__eq__)
         if ended.killed:
             self._over = f"a bound was passed: {ended.killed}"
+        self._box.refuse_closed()
         return ended
 
     def _check(self, ended: Ended) -> None:

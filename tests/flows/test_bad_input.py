@@ -107,3 +107,21 @@ def test_a_lake_from_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -
     assert "newer" in refused.stderr
     assert (tmp_path / "lake" / "catalog.sqlite").stat().st_mtime_ns == before
     assert sqlite3.connect(tmp_path / "lake" / "catalog.sqlite").execute("pragma integrity_check").fetchone() == ("ok",)
+
+
+def test_a_path_that_cannot_be_written_is_named_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text('{"messages": [{"role": "user", "content": "a"}]}\n')
+    (tmp_path / "lake").mkdir()
+    # A file where a folder should be: the same refusal for root, whom a read-only folder does not stop.
+    (tmp_path / "lake" / "_prefect").write_text("")
+    ended = gristmill("import", "openai_chat", "log.jsonl", cwd=tmp_path)
+    assert ended.returncode == 1
+    assert "_prefect" in ended.stderr and "fault" not in ended.stderr, ended.stderr
+
+
+def test_a_damaged_catalog_is_no_fault_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / "catalog.sqlite").write_bytes(b"no database at all" * 100)
+    ended = gristmill("funnel", cwd=tmp_path)
+    assert ended.returncode == 1
+    assert "catalog.sqlite" in ended.stderr and "doctor" in ended.stderr and "fault" not in ended.stderr, ended.stderr

@@ -21,10 +21,11 @@ from schemas.rows import Verdict
 from schemas.task import Message, Task, VerifierSpec
 from schemas.trajectory import Step, ToolCall, ToolResult, Trajectory, text_part
 from schemas.vocabulary import Source, Stage, VerdictKind
-from tasks.batch import forget, register, run_batch
+from tasks.batch import run_batch
 from tasks.context import Context
 from tasks.emit.offline import offline
 from tasks.operator import WorkingSet
+from tasks.running import forget, register
 from tasks.stage import EntryReport, finish_entry, finish_part, plan_entry
 from tests.peers import scripted_server
 from warehouse.lake import Lake, Stamp

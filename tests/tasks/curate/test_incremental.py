@@ -18,10 +18,11 @@ from schemas.ids import content_id
 from schemas.recipe import Recipe
 from schemas.rows import Verdict
 from schemas.vocabulary import Kind, Scope, Stage, VerdictKind
-from tasks.batch import forget, register, run_batch
+from tasks.batch import run_batch
 from tasks.context import Context
 from tasks.operator import Operator, WorkingSet
 from tasks.registry import plugin_class, plugin_ids
+from tasks.running import forget, register
 from tasks.stage import finish_entry, finish_part, plan_entry
 from warehouse.lake import Lake, Stamp
 

@@ -260,7 +260,8 @@ import sys
 from pathlib import Path
 from schemas.recipe import Recipe
 from schemas.vocabulary import Stage
-from tasks.batch import register, run_batch
+from tasks.batch import run_batch
+    from tasks.running import register
 from tasks.context import Context
 from tasks.operator import WorkingSet
 from tasks.stage import plan_entry
