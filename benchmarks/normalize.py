@@ -16,6 +16,7 @@ skip; values inside of lists have none.
 """
 
 import argparse
+import gc
 import json
 import os
 import random
@@ -154,6 +155,12 @@ def scalars(schema: Any) -> list[str]:
     return [field.name for field in schema if not pa.types.is_nested(field.type)]
 
 
+def _settle() -> None:
+    """Takes what is there out of the collector's sight, as a command does once its modules are imported."""
+    gc.collect()
+    gc.freeze()
+
+
 def ours(shape: Shape, file: Path, out: Path, codec: str) -> float:
     """CPU seconds of the whole way with one core."""
     import pyarrow as pa
@@ -173,6 +180,7 @@ def ours(shape: Shape, file: Path, out: Path, codec: str) -> float:
     statistics_of = scalars(to_arrow("trajectories", []).schema)
     # The file of the run before goes first: taking its pages back is no part of writing this one.
     out.unlink(missing_ok=True)
+    _settle()
     start = cpu()
     # Without this buffer, every page header is a write of its own.
     sink = pa.BufferedOutputStream(pa.OSFile(str(out), "wb"), PAGE)
@@ -214,6 +222,7 @@ def committed(shape: Shape, file: Path, folder: Path) -> float:
     importer: Any = build(Kind.IMPORTER, {**shape.entry, "paths": [str(file)]})
     with Lake.open(folder) as lake:
         ctx: Any = SimpleNamespace(recipe_dir=file.parent, recipe=SimpleNamespace(seed=0), path=Path, lake=lake)
+        _settle()
         start = cpu()
         by = Stamp("benchmark", "openai_chat", importer.fingerprint(ctx))
         added = 0
