@@ -5,7 +5,10 @@ Exit codes: 0 done, 1 a fault of ours, 2 the user's input, 3 done with failures 
 
 import errno
 import os
+import signal
 import sys
+from types import FrameType
+from typing import NoReturn
 
 import typer
 
@@ -22,6 +25,8 @@ app = typer.Typer(
 for group in (run, look, report, data, explore, schedule, tools, verify):
     group.add_to(app)
 
+_interrupts: list[bool] = []
+
 # What the system says of a path that is gone, full or not to be read or written: of no use as a traceback.
 _REFUSALS = frozenset(
     {
@@ -35,14 +40,15 @@ def main() -> None:
     """Runs the command line; a user's mistake prints a message and never a traceback."""
     from schemas.errors import LakeError, Unavailable, UserError
 
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
     try:
         app()
     except UserError as error:
         _say("error", error.given, error.known, error.todo)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
-        _say("stopped", "What was recorded stays recorded; the same command goes on from there.")
-        raise SystemExit(130) from None
+        _stopped()
     except Unavailable as error:
         _say("error", str(error), todo="Mend it and run the same command again: nothing is lost.")
         raise SystemExit(1) from None
@@ -52,6 +58,9 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("GRISTMILL_DEBUG"):
             raise
+        if _interrupts:
+            # Libraries make errors of their own of an interrupt: DuckDB a RuntimeError, "Query interrupted".
+            _stopped()
         if isinstance(error, OSError) and error.errno in _REFUSALS and error.filename is not None:
             why = "What was recorded stays recorded. Mend it and run the same command again."
             _say("error", f"{error.filename}: {error.strerror}", todo=why)
@@ -63,6 +72,16 @@ def main() -> None:
             "Set GRISTMILL_DEBUG=1 to see where it happened.",
         )
         raise SystemExit(1) from None
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    _interrupts.append(True)
+    raise KeyboardInterrupt
+
+
+def _stopped() -> NoReturn:
+    _say("stopped", "What was recorded stays recorded; the same command goes on from there.")
+    raise SystemExit(130)
 
 
 def _say(word: str, given: str, known: str = "", todo: str = "") -> None:

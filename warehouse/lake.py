@@ -11,6 +11,7 @@ threads; many processes may open the same address.
 """
 
 import random
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,6 +38,7 @@ from warehouse.inserts import Note, insert, tell
 from warehouse.leases import Lease, Leases
 from warehouse.locks import writer_lock
 from warehouse.reads import Reads
+from warehouse.spool import Spool
 from warehouse.tables import TABLES
 
 Result = TypeVar("Result")
@@ -46,6 +48,9 @@ _ATTEMPTS = 12
 
 # From how many bytes on an append is large; starting the engine for those takes a tenth of a second.
 LARGE = 1 << 20
+
+# From how many rows on a pass over the table is worth more than finding them a few hundred at a time.
+_SPOOLED = 2048
 
 
 class Stamp(NamedTuple):
@@ -67,6 +72,7 @@ class Lake(Reads):
         self._lock = writer_lock(where)
         self._guard = threading.Lock()
         self._indexes: dict[tuple[str, str], RowIndex] = {}
+        self._spools: dict[str, Spool] = {}
 
     @classmethod
     def open(cls, address: str | Path = "lake", *, read_only: bool = False) -> "Lake":
@@ -231,6 +237,9 @@ class Lake(Reads):
         index = self._index(table, column)
         schema = TABLES[table].schema
         names = [field for name in columns for field in (schema.names if name == "*" else [name])]
+        spool = self._spools.get(table)
+        if spool is not None and column == "id" and where == "true" and (rows := spool.rows(keys)) is not None:
+            return rows.select(names)
 
         def run() -> pa.Table:
             con = self._engines.bare()
@@ -250,6 +259,28 @@ class Lake(Reads):
                 con.close()
 
         return self._retried(run)
+
+    @contextmanager
+    def spooled(self, table: str, ids: Sequence[str]) -> Iterator[None]:
+        """For a block in which one thread asks for all these rows, a few at a time and in this order: read once.
+
+        Needs room on the disk for them, in the system's temporary folder. See `warehouse.spool`.
+        """
+        if len(ids) < _SPOOLED:
+            yield
+            return
+        with tempfile.TemporaryDirectory(prefix="gristmill-spool-") as folder:
+            con = self._engines.bare()
+            try:
+                self._spools[table] = Spool(con, table, ids, Path(folder))
+            except duckdb.Error as error:
+                raise translated(error, self.address) from error
+            finally:
+                con.close()
+            try:
+                yield
+            finally:
+                del self._spools[table]
 
     def snapshot(self) -> int:
         """The number of the snapshot that this lake shows."""

@@ -13,6 +13,7 @@ import json
 import re
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -121,11 +122,21 @@ class Door:
     def _run(self, text: str) -> pa.Table:
         for attempt in range(_ATTEMPTS):
             try:
-                return self._con.execute(text).to_arrow_table()
+                return self._interruptible(text)
             except duckdb.Error as error:
                 if attempt == _ATTEMPTS - 1 or not retryable(error):
                     raise
         raise AssertionError("unreachable")
+
+    def _interruptible(self, text: str) -> pa.Table:
+        """The result, from another thread: one that is inside of DuckDB hears of Ctrl-C when the query has ended."""
+        with ThreadPoolExecutor(1) as aside:
+            running = aside.submit(lambda: self._con.execute(text).to_arrow_table())
+            try:
+                return running.result()
+            except KeyboardInterrupt:
+                self._con.interrupt()
+                raise
 
     def inspect(self, text: str) -> None:
         """UserError unless `text` is one SELECT-like statement that stays inside the lake."""

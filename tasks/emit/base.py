@@ -28,6 +28,8 @@ from warehouse.blobs import Blobs
 
 # Items whose inputs are held in memory at once.
 _CHUNK = 256
+# Where an exporter's items lie, apart from trajectories.
+_TABLES = {"task": "tasks", "pair": "pairs"}
 
 
 class Tokens(NamedTuple):
@@ -213,13 +215,15 @@ class Exporter(Operator, frozen=True, kw_only=True):
 
     def _chunks(self, ordered: Sequence[Item], ctx: Context, media: MediaFolder) -> Iterator[Made]:
         """What each item became, its media written."""
-        for start in range(0, len(ordered), _CHUNK):
-            for made in self.make(ordered[start : start + _CHUNK], ctx):
-                try:
-                    media.add(made.media)
-                    yield made
-                except RecordError as error:
-                    yield Made(made.item, reason=error.reason)
+        table = _TABLES.get(self.reads, "trajectories")
+        with ctx.lake.spooled(table, list(dict.fromkeys(item.ref for item in ordered))):
+            for start in range(0, len(ordered), _CHUNK):
+                for made in self.make(ordered[start : start + _CHUNK], ctx):
+                    try:
+                        media.add(made.media)
+                        yield made
+                    except RecordError as error:
+                        yield Made(made.item, reason=error.reason)
 
 
 def row_item(ref: str, *parts: Sequence[str], times: int = 1) -> Item:

@@ -1,8 +1,11 @@
 """The query door: reads everything, does nothing else, whatever is asked."""
 
 import hashlib
+import os
+import signal
 import sqlite3
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -182,3 +185,15 @@ def test_answers_while_another_thread_writes(lake: Lake) -> None:
         writer.join()
     assert counts == sorted(counts)
     assert all(count % 10 == 0 for count in counts)
+
+
+def test_ctrl_c_ends_a_query_at_once(lake: Lake) -> None:
+    fill(lake)
+    endless = "select count(*) from range(1000000) a, range(1000000) b where a.range + b.range = -1"
+    with Door(lake.address) as door:
+        threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        started = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            door.query(endless)
+        assert time.monotonic() - started < 20
+        assert door.query("select count(*) as n from tasks")["n"].to_pylist() == [20]

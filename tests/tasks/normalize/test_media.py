@@ -261,7 +261,7 @@ from pathlib import Path
 from schemas.recipe import Recipe
 from schemas.vocabulary import Stage
 from tasks.batch import run_batch
-    from tasks.running import register
+from tasks.running import register
 from tasks.context import Context
 from tasks.operator import WorkingSet
 from tasks.stage import plan_entry

@@ -1,0 +1,66 @@
+"""A spool gives what the table gives, whatever the order, and names what is not there."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from schemas.errors import LakeError
+from tests.warehouse.filled import STAMP, make_trajectories
+from warehouse import lake as lake_module
+from warehouse import spool
+from warehouse.lake import Lake
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranges of 16 rows, from 32 rows on."""
+    monkeypatch.setattr(lake_module, "_SPOOLED", 32)
+    monkeypatch.setattr(spool, "_RANGE", 16)
+    monkeypatch.setattr(spool, "_BATCH", 20)
+
+
+@pytest.mark.usefixtures("small")
+def test_rows_come_as_from_the_table_without_asking_it(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = make_trajectories(150)
+    for start in range(0, 150, 30):
+        lake.append(STAMP, {"trajectories": rows[start : start + 30]})
+    # Another order than that of the appends, and not all of them.
+    wanted = random.Random(3).sample(rows, 120)
+    ids = [row.id for row in wanted]
+    made: list[spool.Spool] = []
+    dealt = spool.Spool.rows
+    monkeypatch.setattr(spool.Spool, "rows", lambda self, keys: (made.append(self), dealt(self, keys))[1])
+    with lake.spooled("trajectories", ids):
+        for start in range(0, 120, 25):
+            assert lake.trajectories(ids[start : start + 25]) == wanted[start : start + 25]
+        assert lake.trajectories([ids[7], ids[7], ids[100]]) == [wanted[7], wanted[7], wanted[100]]
+        # A row that is not among them is found in the table.
+        other = next(row for row in rows if row.id not in set(ids))
+        assert lake.trajectories([ids[0], other.id]) == [wanted[0], other]
+        folder = made[0].folder
+        assert len(list(folder.iterdir())) == 8
+    assert not folder.exists()
+    before = len(made)
+    assert lake.trajectories(ids[:3]) == wanted[:3] and len(made) == before
+
+
+@pytest.mark.usefixtures("small")
+def test_what_is_not_in_the_table_is_named(lake: Lake) -> None:
+    rows = make_trajectories(20)
+    lake.append(STAMP, {"trajectories": rows})
+    ids = [*(row.id for row in rows), *(f"unknown{n:02}" for n in range(40))]
+    with lake.spooled("trajectories", ids):
+        assert lake.trajectories(ids[:20]) == rows
+        with pytest.raises(LakeError, match="1 of 2 ids are not in trajectories, such as unknown30"):
+            lake.trajectories([ids[0], "unknown30"])
+        with pytest.raises(LakeError, match="2 of 2"):
+            lake.trajectories(ids[-2:])
+
+
+def test_a_few_rows_are_not_worth_it(lake: Lake, tmp_path: Path) -> None:
+    rows = make_trajectories(5)
+    lake.append(STAMP, {"trajectories": rows})
+    with lake.spooled("trajectories", [row.id for row in rows]):
+        assert not lake._spools
+        assert lake.trajectories([rows[3].id]) == [rows[3]]
