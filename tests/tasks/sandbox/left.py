@@ -7,7 +7,7 @@ from typing import Any
 import psutil
 
 
-def wait_for_none(look: Callable[[], Sequence[Any]], seconds: float = 5.0) -> Sequence[Any]:
+def wait_for_none(look: Callable[[], Collection[Any]], seconds: float = 5.0) -> Collection[Any]:
     """What `look` still finds after it was given `seconds` to find nothing."""
     end = time.monotonic() + seconds
     while (found := look()) and time.monotonic() < end:
