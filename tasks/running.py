@@ -38,17 +38,21 @@ def forget(ctx: Context, patience_s: float | None = None) -> None:
     until = None if patience_s is None else time.monotonic() + patience_s
     with _changed:
         _ending.add(ctx.run_id)
-        _contexts.pop(ctx.run_id, None)
         while _in_flight[ctx.run_id] and (until is None or time.monotonic() < until):
             # Not without an end: a signal's handler runs in between.
             _changed.wait(0.5)
         _closed.add(ctx.run_id)
+        _contexts.pop(ctx.run_id, None)
     ctx.close()
 
 
 def context_of(run_id: str, make: Callable[[], Context]) -> Context:
-    """The context of a run; `make` makes it where the run began in another process."""
+    """The context of a run; `make` makes it where the run began in another process.
+
+    Unavailable when the run's context was closed in this one: another would never be.
+    """
     with _changed:
+        commit_on(run_id)
         if run_id not in _contexts:
             _contexts[run_id] = make()
         return _contexts[run_id]
@@ -73,6 +77,8 @@ def in_flight(run_id: str) -> Iterator[None]:
     finally:
         with _changed:
             _in_flight[run_id] -= 1
+            if not _in_flight[run_id]:
+                del _in_flight[run_id]
             _changed.notify_all()
 
 

@@ -10,6 +10,7 @@ checked, and everything is committed or nothing. Data tables are append-only. On
 threads; many processes may open the same address.
 """
 
+import errno
 import random
 import tempfile
 import threading
@@ -24,7 +25,7 @@ from typing import Any, NamedTuple, TypeVar
 import duckdb
 import pyarrow as pa
 
-from schemas.errors import GristmillError, LakeError, UserError
+from schemas.errors import GristmillError, LakeError, Unavailable, UserError
 from schemas.trajectory import Base
 from warehouse import migrations
 from warehouse.address import Address, resolve
@@ -264,23 +265,32 @@ class Lake(Reads):
     def spooled(self, table: str, ids: Sequence[str]) -> Iterator[None]:
         """For a block in which one thread asks for all these rows, a few at a time and in this order: read once.
 
-        Needs room on the disk for them, in the system's temporary folder. See `warehouse.spool`.
+        Needs room on the disk for them, in the system's temporary folder; Unavailable `disk_full` without it. See
+        `warehouse.spool`.
         """
         if len(ids) < _SPOOLED:
             yield
             return
         with tempfile.TemporaryDirectory(prefix="gristmill-spool-") as folder:
-            con = self._engines.bare()
-            try:
-                self._spools[table] = Spool(con, table, ids, Path(folder))
-            except duckdb.Error as error:
-                raise translated(error, self.address) from error
-            finally:
-                con.close()
+            self._spools[table] = spool = self._spool(table, ids, Path(folder))
             try:
                 yield
             finally:
-                del self._spools[table]
+                if self._spools.get(table) is spool:
+                    del self._spools[table]
+
+    def _spool(self, table: str, ids: Sequence[str], folder: Path) -> Spool:
+        con = self._engines.bare()
+        try:
+            return Spool(con, table, ids, folder)
+        except duckdb.Error as error:
+            raise translated(error, self.address) from error
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise Unavailable("disk_full", f"{folder.parent} has no room for a copy of {len(ids)} {table}") from error
+        finally:
+            con.close()
 
     def snapshot(self) -> int:
         """The number of the snapshot that this lake shows."""

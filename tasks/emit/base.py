@@ -145,7 +145,8 @@ class Exporter(Operator, frozen=True, kw_only=True):
         ordered = sorted(items, key=lambda item: (item.ref, item.id))
         outcomes, left_out, licences, counts = [], Counter[str](), Counter[str](), Counter[str]()
         tokens: Counter[str] | None = None
-        with staged(folder) as stage:
+        refs = list(dict.fromkeys(item.ref for item in ordered))
+        with staged(folder) as stage, ctx.lake.spooled(_TABLES.get(self.reads, "trajectories"), refs):
             writer = ShardWriter(
                 stage,
                 self.schema,
@@ -215,15 +216,13 @@ class Exporter(Operator, frozen=True, kw_only=True):
 
     def _chunks(self, ordered: Sequence[Item], ctx: Context, media: MediaFolder) -> Iterator[Made]:
         """What each item became, its media written."""
-        table = _TABLES.get(self.reads, "trajectories")
-        with ctx.lake.spooled(table, list(dict.fromkeys(item.ref for item in ordered))):
-            for start in range(0, len(ordered), _CHUNK):
-                for made in self.make(ordered[start : start + _CHUNK], ctx):
-                    try:
-                        media.add(made.media)
-                        yield made
-                    except RecordError as error:
-                        yield Made(made.item, reason=error.reason)
+        for start in range(0, len(ordered), _CHUNK):
+            for made in self.make(ordered[start : start + _CHUNK], ctx):
+                try:
+                    media.add(made.media)
+                    yield made
+                except RecordError as error:
+                    yield Made(made.item, reason=error.reason)
 
 
 def row_item(ref: str, *parts: Sequence[str], times: int = 1) -> Item:

@@ -17,7 +17,7 @@ from schemas.vocabulary import Source, Stage
 from tasks.batch import BatchRef, BatchSummary, run_batch
 from tasks.context import Context
 from tasks.operator import WorkingSet
-from tasks.running import forget, in_flight, register
+from tasks.running import context_of, forget, in_flight, register
 from tasks.sandbox.sandbox import Sandbox
 from tasks.stage import plan_entry
 from warehouse.lake import Lake, Stamp
@@ -111,3 +111,11 @@ def test_code_that_runs_while_its_sandbox_closes_has_no_result() -> None:
     closing.join()
     with pytest.raises(Unavailable, match="closed"):
         box.run_python("print(1)")
+
+
+def test_a_closed_run_gets_no_second_context(lake: Lake, tmp_path: Path) -> None:
+    ctx, _ = begun(lake, tmp_path)
+    assert context_of(ctx.run_id, lambda: pytest.fail("it has one")) is ctx
+    forget(ctx)
+    with pytest.raises(Unavailable, match="run_ended"):
+        context_of(ctx.run_id, lambda: ctx)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import LakeError
+from schemas.errors import LakeError, Unavailable
 from tests.warehouse.filled import STAMP, make_trajectories
 from warehouse import lake as lake_module
 from warehouse import spool
@@ -64,3 +64,17 @@ def test_a_few_rows_are_not_worth_it(lake: Lake, tmp_path: Path) -> None:
     with lake.spooled("trajectories", [row.id for row in rows]):
         assert not lake._spools
         assert lake.trajectories([rows[3].id]) == [rows[3]]
+
+
+@pytest.mark.usefixtures("small")
+def test_a_disk_without_room_is_named_and_the_next_try_works(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = make_trajectories(40)
+    lake.append(STAMP, {"trajectories": rows})
+    ids = [row.id for row in rows]
+    # A device on which every write ends for want of room.
+    monkeypatch.setattr(spool.Spool, "_file", lambda *_: "/dev/full")
+    with pytest.raises(Unavailable, match="disk_full"), lake.spooled("trajectories", ids):
+        pass
+    monkeypatch.undo()
+    assert not lake._spools
+    assert lake.trajectories(ids) == rows

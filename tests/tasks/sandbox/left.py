@@ -1,7 +1,9 @@
 """Looks for what a sandbox may have left behind."""
 
+import contextlib
 import time
 from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -45,3 +47,13 @@ def below(pid: int, without: Collection[str] = ()) -> list[str]:
     except psutil.NoSuchProcess:
         return []
     return [each for each in found if each not in without]
+
+
+def descriptors() -> set[str]:
+    """This process's open descriptors, by number and by what they lead to."""
+    found = set()
+    for path in Path("/proc/self/fd").iterdir():
+        # The listing's own descriptor is gone by now.
+        with contextlib.suppress(FileNotFoundError):
+            found.add(f"{path.name} {path.readlink()}")
+    return found

@@ -1,6 +1,5 @@
 """Nothing stays behind: no process, mount, cgroup, file or descriptor, also when the worker is killed outright."""
 
-import contextlib
 import json
 import os
 import signal
@@ -15,7 +14,7 @@ import pytest
 
 from tasks.sandbox.results import Call, Limits, RunKind
 from tasks.sandbox.sandbox import Sandbox
-from tests.tasks.sandbox.left import below, survivors, wait_for_none
+from tests.tasks.sandbox.left import below, descriptors, survivors, wait_for_none
 
 ROOT = Path(__file__).resolve().parents[3]
 DAEMON = """
@@ -70,22 +69,12 @@ def test_daemons_of_a_call_end_with_it(box: Sandbox) -> None:
     assert not wait_for_none(lambda: below(os.getpid(), others), 10.0)
 
 
-def _descriptors() -> set[str]:
-    """This process's open descriptors, by number and by what they lead to."""
-    found = set()
-    for path in Path("/proc/self/fd").iterdir():
-        # The listing's own descriptor is gone by now.
-        with contextlib.suppress(FileNotFoundError):
-            found.add(f"{path.name} {path.readlink()}")
-    return found
-
-
 def test_a_thousand_descriptors_later_all_are_closed(box: Sandbox) -> None:
     others = below(os.getpid())
     box.call_functions("def f(): return 1", [Call(entry="f")])
     # A jail that waits holds its pipes until it is used or nobody came.
     assert not wait_for_none(lambda: below(os.getpid(), others), 10.0)
-    before, mounts = _descriptors(), _mounts()
+    before, mounts = descriptors(), _mounts()
     for number in range(30):
         limits = Limits(wall_s=0.2) if number % 10 == 0 else Limits()
         code = "import time\ndef f(): time.sleep(5)" if number % 10 == 0 else "def f(): return 1"
@@ -93,7 +82,7 @@ def test_a_thousand_descriptors_later_all_are_closed(box: Sandbox) -> None:
         box.run_python("import os; os.fork()", limits=limits)
     assert not wait_for_none(lambda: below(os.getpid(), others), 10.0)
     # The service closes a jail's pipes a moment after its last process has ended.
-    assert not wait_for_none(lambda: _descriptors() - before, 10.0)
+    assert not wait_for_none(lambda: descriptors() - before, 10.0)
     assert _mounts() == mounts
 
 

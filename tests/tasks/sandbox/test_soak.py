@@ -3,7 +3,6 @@
 GRISTMILL_SOAK sets the number of executions; .ci/run uses the default, a long soak is 20000.
 """
 
-import contextlib
 import os
 import random
 import signal
@@ -18,7 +17,7 @@ import pytest
 from tasks.sandbox.results import Call, Limits
 from tasks.sandbox.sandbox import Sandbox
 from tasks.sandbox.state import state_dir
-from tests.tasks.sandbox.left import below, survivors, wait_for_none
+from tests.tasks.sandbox.left import below, descriptors, survivors, wait_for_none
 
 ROOT = Path(__file__).resolve().parents[3]
 EXECUTIONS = int(os.environ.get("GRISTMILL_SOAK", "500"))
@@ -65,13 +64,8 @@ def _resources(temporary: Path) -> set[str]:
     """What this process holds, by identity: what services of other tests close meanwhile cannot hide what is new."""
     # Mounts below our folders only: others come and go on the same machine.
     mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if "gristmill" in line]
-    descriptors = []
-    for path in Path("/proc/self/fd").iterdir():
-        # The listing's own descriptor is gone by now.
-        with contextlib.suppress(FileNotFoundError):
-            descriptors.append(f"{path.name} {path.readlink()}")
     threads = [f"thread {path.name}" for path in Path("/proc/self/task").iterdir()]
-    return {*mounts, *descriptors, *threads, *map(str, temporary.iterdir())}
+    return {*mounts, *descriptors(), *threads, *map(str, temporary.iterdir())}
 
 
 def _cgroups_of(pids: set[int]) -> list[str]:
