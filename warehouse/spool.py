@@ -2,8 +2,9 @@
 """Rows of one table in the order in which they will be asked for, read once.
 
 Shards are written in the order of ids, which are hashes: a few hundred neighbours lie in all files of the table, and
-to find them reads all of it: 10,000 trajectories of 5 kB took 9 s of CPU time so, and 40,000 took 84. Here one pass over the table deals its rows out to some hundred files on the disk, one for each range of the order; a range
-then fits into memory.
+to find them reads all of it: 10,000 trajectories of 5 kB took 9 s of CPU time so, and 40,000 took 84. Here one pass
+over the table deals its rows out to some hundred files on the disk, one for each range of the order; a range then fits
+into memory.
 """
 
 from collections.abc import Sequence
