@@ -1,8 +1,9 @@
 """What every importer has in common: files → records → trajectories, one planned item per record.
 
 An item's id is the content hash of (importer and options, record bytes, occurrence among equal records), so a
-file that grew is read only where it is new, and a renamed one not at all. `paths` are no part of it. A record
-that can't be read becomes a dead letter with line and byte; the rest goes on.
+file that grew is read only where it is new, and a renamed one not at all. `paths` are no part of it. The first
+trajectory of a record has its id. A record that can't be read becomes a dead letter with line and byte; the rest
+goes on.
 """
 
 from collections.abc import Iterator, Sequence
@@ -51,8 +52,8 @@ class Importer(Operator, frozen=True, kw_only=True):
     stage: ClassVar[Stage] = Stage.NORMALIZE
     reads: ClassVar[Unit] = "record"
     effect: ClassVar[Effect] = "add"
-    # 2: records are hashed by BLAKE3.
-    version: ClassVar[int] = 2
+    # 2: records are hashed by BLAKE3. 3: a record's first trajectory has the record's id.
+    version: ClassVar[int] = 3
     batch_size: ClassVar[int] = 4096
     # One is committed, which takes longer than reading, while the other is read: some 100 MB each.
     at_once: ClassVar[int | None] = 2
@@ -185,12 +186,12 @@ class Importer(Operator, frozen=True, kw_only=True):
         )
 
     def _whole(self, item: Item, number: int, trajectory: Trajectory, record: Record) -> Trajectory:
-        """The trajectory under its id and with the whole provenance."""
+        """The trajectory, the first of its record under the record's id, and with the whole provenance."""
         own = trajectory.provenance
         file, _, ordinal = item.ref.rpartition(":")
         return msgspec.structs.replace(
             trajectory,
-            id=digest(f"trajectory\n{item.id}\n{number}"),
+            id=digest(f"trajectory\n{item.id}\n{number}") if number else item.id,
             provenance=Provenance(
                 dataset=self.dataset,
                 revision=self.revision,

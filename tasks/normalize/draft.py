@@ -38,7 +38,7 @@ _ID, _NUMBER = (str, int), (int, float)
 class Layout(NamedTuple):
     """What the fields of a record are, by their names: ids and models by precedence, those to leave out, the rest.
 
-    outcome: whether any is an outcome by its name.
+    outcome: whether any is an outcome by its name. only_id: the id that is all there is, where that is so.
     """
 
     ids: tuple[str, ...]
@@ -46,17 +46,23 @@ class Layout(NamedTuple):
     dropped: tuple[str, ...]
     rest: tuple[str, ...]
     outcome: bool
+    only_id: str | None
 
 
 @lru_cache(maxsize=1024)
 def layout_of(names: tuple[str, ...], known: frozenset[str], drop: frozenset[str]) -> Layout:
     """The layout of records with these fields; `known` are what the reader has used, `drop` those to leave out."""
+    ids = tuple(name for name in _IDS if name in names and name not in known)
+    dropped = tuple(name for name in names if name in drop)
+    rest = tuple(name for name in names if name not in known and name not in drop and name not in _OUTCOME)
+    outcome = any(name in _OUTCOME for name in names)
     return Layout(
-        ids=tuple(name for name in _IDS if name in names and name not in known),
+        ids=ids,
         models=tuple(name for name in _MODELS if name in names and name not in known),
-        dropped=tuple(name for name in names if name in drop),
-        rest=tuple(name for name in names if name not in known and name not in drop and name not in _OUTCOME),
-        outcome=any(name in _OUTCOME for name in names),
+        dropped=dropped,
+        rest=rest,
+        outcome=outcome,
+        only_id=ids[0] if rest == ids[:1] and ids and not dropped and not outcome else None,
     )
 
 

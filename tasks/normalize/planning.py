@@ -87,20 +87,23 @@ def _items(
     """The items of a block of records; digests: in hex, one after the other. before: how often each came before."""
     path, name, size = str(file.path), file.name, 2 * DIGEST
     ids = [digests[at : at + size] for at in range(0, len(digests), size)]
-    items: list[Item] = []
-    for span, key, occurrence in zip(spans, ids, before, strict=True):
-        params: dict[str, Any]
-        if shape is Shape.TABLE:
-            params = {"file": path, "stamp": stamp, "row": span.offset}
-        else:
-            params = {"file": path, "stamp": stamp, "offset": span.offset, "length": span.length}
-            if occurrence:
-                params["n"] = occurrence
-            if shape is not Shape.LINES:
-                params["shape"] = shape.value
-        own = _numbered(key, occurrence) if occurrence else key
-        items.append(Item(id=own, ref=f"{name}:{span.ordinal}", params=params))
-    return items
+    params: list[dict[str, Any]]
+    if shape is Shape.TABLE:
+        params = [{"file": path, "stamp": stamp, "row": span.offset} for span in spans]
+    else:
+        params = [{"file": path, "stamp": stamp, "offset": span.offset, "length": span.length} for span in spans]
+    for at, occurrence in enumerate(before):
+        if occurrence:
+            ids[at] = _numbered(ids[at], occurrence)
+            if shape is not Shape.TABLE:
+                params[at]["n"] = occurrence
+    if shape not in (Shape.LINES, Shape.TABLE):
+        for one in params:
+            one["shape"] = shape.value
+    return [
+        Item(id=own, ref=f"{name}:{span.ordinal}", params=given)
+        for own, span, given in zip(ids, spans, params, strict=True)
+    ]
 
 
 def _broken(base: str, file: File, ordinal: int, stamp: str, error: Exception) -> Item:

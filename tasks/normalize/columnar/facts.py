@@ -53,6 +53,8 @@ class Judge:
         # By field of the turns and names of all fields; None where the reference reader must look at the values.
         self.layouts: list[dict[tuple[str, ...], Layout | None]] = [{} for _ in plain.fields]
         self.named = bool(named)
+        # Of records whose only field beside the turns is an id: that field, and what is kept of it, by its type alone.
+        self.only_ids: list[dict[tuple[str, ...], tuple[str, dict[type, str | None]]]] = [{} for _ in plain.fields]
 
     def facts(self, record: dict[str, Any], field: int, wide: Wide | None = None) -> Facts:
         """The facts of a record; field: the number of the one that holds its turns. Raises RecordError.
@@ -60,6 +62,11 @@ class Judge:
         wide: a text that the record has something else in place of.
         """
         names = tuple(record)
+        only = self.only_ids[field].get(names)
+        if only is not None and wide is None:
+            value = record[only[0]]
+            if type(value) in only[1]:
+                return Facts(str(value), None, None, None, None, only[1][type(value)], (), (), None, None)
         layouts = self.layouts[field]
         if names not in layouts:
             simple = self.plain.simple and self.plain.odd.isdisjoint(names)
@@ -83,6 +90,9 @@ class Judge:
             outcome = Draft().outcome(record, self.plain.success, self.plain.score)
             success, score, raw = outcome.success, outcome.score, outcome.raw_json
         extra = compact(kept) if kept else None
+        if layout.only_id is not None and source_id is not None and not self.named:
+            own = self.only_ids[field].setdefault(names, (layout.only_id, {}))
+            own[1][type(record[layout.only_id])] = extra
         lost = tuple(sorted(left)) if left else ()
         return Facts(source_id, model, success, score, raw, extra, lost, (), None, None)
 

@@ -49,8 +49,8 @@ BY_NAME, BY_ORDER, BY_NONE = range(3)
 # What share of the records' bytes a text has at most, as a rule; of the others a sixteenth will do. Room that is not
 # written to is free.
 _SHARE = {CONTENT: 1, SAID: 1, RAW: 8, JSON: 8}
-# The room that a batch leaves for another, at most; of this a fifth is ever written to.
-_KEPT = 64 << 20
+# The room that a batch leaves for another, at most: that of BATCH_BYTES is 70 MB, of which a third is ever written to.
+_KEPT = 96 << 20
 _ROOMS: Room[str, dict[int, Array]] = Room()
 
 

@@ -5,6 +5,7 @@ The records are read in chunks of a megabyte, which stay in the processor's cach
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -151,46 +152,34 @@ class Batch:
 
     def _facts(self, raw: Array, records: Array) -> list[Facts | None]:
         """What the records say beside their turns; those where that is the reference's to judge are not taken."""
-        view, base = raw.data, address(raw)
-        rows = records.tolist()
-        flat = iter(self._flat(records, rows, len(raw)))
+        judge, base = self.judge.facts, address(raw)
+        flat = iter(self._flat(records, len(raw)))
         found: list[Facts | None] = []
-        for at, row in enumerate(rows):
+        for at, (taken, nested, field, long) in enumerate(records[:, [TAKEN, NESTED, FIELD, WIDE]].tolist()):
             facts = None
-            if row[TAKEN]:
-                wide = None
-                if row[NESTED]:
-                    rest = view[row[BEGIN] - base : row[CUT] - base], view[row[CUT_END] - base : row[STOP] - base]
-                    record = _nested(b"0".join(rest))
-                else:
-                    record = next(flat)
-                    if row[WIDE]:
-                        wide = Wide(row[WIDE_KEY], view[row[WIDE] - base : row[WIDE_END] - base])
+            if taken:
+                record = _nested(raw.data, records[at] - base) if nested else next(flat)
                 if record is not None:
-                    facts = self._judged(record, row[FIELD], wide)
+                    with suppress(RecordError):
+                        facts = judge(record, field, _wide(raw.data, records[at], base) if long else None)
                 if facts is None:
                     records[at, TAKEN] = 0
             found.append(facts)
         return found
 
-    def _flat(self, records: Array, rows: list[list[int]], size: int) -> Sequence[dict[str, Any] | None]:
+    def _flat(self, records: Array, size: int) -> Sequence[dict[str, Any] | None]:
         """The fields beside their turns of those that are taken and flat; None where that is the reference's to judge.
 
-        rows: the records as lists. size: of their chunk.
+        size: of their chunk.
         """
-        room = self._buffer("rests", size + 3 * len(rows) + PAD)
-        flat = [at for at, row in enumerate(rows) if row[TAKEN] and not row[NESTED]]
-        together = _decoded(records, room, [rows[at][KEYS] for at in flat])
+        room = self._buffer("rests", size + 3 * len(records) + PAD)
+        flat = np.flatnonzero((records[:, TAKEN] != 0) & (records[:, NESTED] == 0))
+        keys = records[flat, KEYS].tolist()
+        together = _decoded(records, room, keys)
         if together is not None:
             return together
-        alone = (_decoded(records[at : at + 1], room, [rows[at][KEYS]]) for at in flat)
+        alone = (_decoded(records[at : at + 1], room, [many]) for at, many in zip(flat.tolist(), keys, strict=True))
         return [None if one is None else one[0] for one in alone]
-
-    def _judged(self, record: dict[str, Any], field: int, wide: Wide | None) -> Facts | None:
-        try:
-            return self.judge.facts(record, field, wide)
-        except RecordError:
-            return None
 
 
 def _decoded(records: Array, room: Array, keys: Sequence[int]) -> list[dict[str, Any]] | None:
@@ -199,13 +188,20 @@ def _decoded(records: Array, room: Array, keys: Sequence[int]) -> list[dict[str,
     return decode_flat(room.data[: rests(address(records), len(records), start) - start], keys)
 
 
-def _nested(rest: bytes) -> dict[str, Any] | None:
-    """The fields of a record beside its turns; None where that is the reference's to judge."""
+def _nested(chunk: memoryview, row: Array) -> dict[str, Any] | None:
+    """The fields of a record beside its turns; None where that is the reference's to judge. row: its places in it."""
+    begin, stop, cut, cut_end = row[[BEGIN, STOP, CUT, CUT_END]].tolist()
     try:
-        record = decode(rest)
+        record = decode(b"0".join((chunk[begin:cut], chunk[cut_end:stop])))
     except RecordError:
         return None
     return record.value if not record.replaced and isinstance(record.value, dict) else None
+
+
+def _wide(chunk: memoryview, row: Array, base: int) -> Wide:
+    """The long text of a record that has one."""
+    begin, end, field = row[[WIDE, WIDE_END, WIDE_KEY]].tolist()
+    return Wide(field, chunk[begin - base : end - base])
 
 
 def _check_text(raw: Array, size: int, records: Array) -> None:

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from functools import cache
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,13 +60,9 @@ def combined(
 ) -> Result:
     """The result of a batch. rest: what the reference reader made of the items that `columns` has not taken."""
     taken = items if len(columns.taken) == len(items) else [items[at] for at in columns.taken]
-    # `schemas.ids.digest`, without its way through text.
-    ids = [blake2b(b"trajectory\n%b\n0" % item.id.encode(), digest_size=16).hexdigest() for item in taken]
+    ids = [item.id for item in taken]
     table = _table(importer, space, taken, ids, columns)
-    kept = [
-        Outcome(item_id=item.id, decision=Decision.KEEP, reason="ok", outputs=(key,))
-        for item, key in zip(taken, ids, strict=True)
-    ]
+    kept = [Outcome(item_id=key, decision=Decision.KEEP, reason="ok", outputs=(key,)) for key in ids]
     if len(taken) == len(items):
         return Result(outcomes=tuple(kept), rows={**rest.rows, "trajectories": table})
     outcomes = {outcome.item_id: outcome for outcome in kept}
@@ -94,8 +89,8 @@ def _table(
     schema = _schema()
     facts = columns.facts
     refs = [item.ref.rpartition(":") for item in taken]
-    tools = np.fromiter((bool(one.tool_sets) for one in facts), np.int8, len(facts))
-    lost = [one.lost for one in facts]
+    tool_sets, lost = [one.tool_sets for one in facts], [one.lost for one in facts]
+    tools = np.fromiter(map(bool, tool_sets), np.bool_, len(facts))
     given: dict[str, Any] = defaults() | {
         "id": ids,
         "steps": steps_array(columns.made, columns.ends, tools, schema.field("steps").type),
@@ -108,7 +103,7 @@ def _table(
         "provenance.reader": importer.plugin_id(),
         "provenance.reader_version": str(importer.version),
         "provenance.licence": importer.licence or [one.licence for one in facts],
-        "tool_sets": [one.tool_sets for one in facts] if tools.any() else None,
+        "tool_sets": tool_sets if tools.any() else None,
         "policy.model": [one.model for one in facts],
         "provenance.lost_fields": lost if any(lost) else None,
         "outcome.success": [one.success for one in facts],
