@@ -1,7 +1,6 @@
 """Writes the answer of a query: a table to look at, or JSON lines, CSV, Parquet for programs."""
 
 import math
-import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -10,13 +9,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from gristmill.ids import short
+from gristmill.output import cut
 from schemas.errors import UserError
 
 FORMATS = ("table", "json", "csv", "parquet")
 _SHOWN_ROWS = 200
 _SHOWN_CHARACTERS = 400
-# Ids are 32 hexadecimal digits; twelve tell them apart for people, and every command takes the start of one.
-_ID = re.compile(r"(?<![0-9a-f])([0-9a-f]{12})[0-9a-f]{20}(?![0-9a-f])")
 
 
 def write_answer(answer: pa.Table, fmt: str, out: str) -> None:
@@ -96,7 +95,7 @@ def _flat(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _cell(value: object) -> str:
-    return "" if value is None else _ID.sub(r"\1", str(value))[:_SHOWN_CHARACTERS]
+    return "" if value is None else cut(short(str(value)), _SHOWN_CHARACTERS)
 
 
 def _show(answer: pa.Table) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, TypedDict
 
-from schemas.errors import GristmillError
+from schemas.errors import GristmillError, UserError
 
 State = Literal["ok", "warn", "bad"]
 
@@ -143,7 +143,8 @@ def _lake(lake: str) -> Iterator[Finding]:
     try:
         opened = Lake.open(lake, read_only=True)
     except GristmillError as error:
-        yield _finding("lake", "bad", str(error).splitlines()[0], "See docs/operations.md, Rebuilding a lake.")
+        todo = error.todo if isinstance(error, UserError) else ""
+        yield _finding("lake", "bad", str(error).splitlines()[0], todo or "See docs/operations.md, Rebuilding a lake.")
         return
     try:
         yield _finding("lake", "ok", f"{opened.address}, snapshot {opened.snapshot()}")

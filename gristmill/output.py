@@ -42,6 +42,11 @@ def records(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
             out.print(f"  {column:<{width}}  {'' if cell is None else cell}", markup=False)
 
 
+def cut(text: str, most: int) -> str:
+    """The text, or its first `most` signs and a mark that something follows."""
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 def reasons_text(reasons: dict[str, int]) -> str:
     """Reasons with their counts, the most frequent first."""
     ordered = sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))

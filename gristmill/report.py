@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gristmill.funnel import recipe_of_run, told_apart
-from gristmill.output import reasons_text
+from gristmill.output import cut, reasons_text
 from gristmill.summary import pass_rates
 from schemas.trajectory import Trajectory, text_of
 from schemas.vocabulary import Stage
@@ -147,8 +147,4 @@ def _excerpt(trajectory: Trajectory) -> dict[str, str]:
     """What was asked first and what the agent said last."""
     asked = next((text_of(step.content) for step in trajectory.steps if step.source == "user"), "")
     answered = next((text_of(step.content) for step in reversed(trajectory.steps) if step.source == "agent"), "")
-    return {"asked": _cut(asked), "answered": _cut(answered)}
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _TEXT else f"{text[:_TEXT]}…"
+    return {"asked": cut(asked, _TEXT), "answered": cut(answered, _TEXT)}

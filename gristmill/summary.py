@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gristmill.funnel import print_funnel
 from gristmill.output import err, out, reasons_text, table
+from gristmill.runs import at
 from schemas.vocabulary import Stage
 
 if TYPE_CHECKING:
@@ -115,17 +116,12 @@ def explain_failures(summary: "Summary") -> None:
                 f"{summary.max_failed:g} allows {summary.max_failed:.0%} of an entry's items.",
                 markup=False,
             )
-    err.print(f"Which and why: gristmill failed{_at(summary)}", markup=False, soft_wrap=True)
-
-
-def _at(summary: "Summary") -> str:
-    """The option that names the run's lake, where it is not the usual one."""
-    return "" if Path(summary.lake) == Path("lake").resolve() else f" --lake {summary.lake}"
+    err.print(f"Which and why: gristmill failed {summary.run_id}{at(summary.lake)}", markup=False, soft_wrap=True)
 
 
 def _try_next(summary: "Summary", lake: "Lake") -> None:
     """Three commands, each on a line of its own however narrow the terminal is, so that they can be copied."""
-    where = _at(summary)
+    where = at(summary.lake)
     # A trajectory of this run's dataset, else one that the run made.
     seen = lake.sql(
         "select outputs[1] as id from decisions where decision = 'keep' and run_id = ? "
@@ -138,7 +134,7 @@ def _try_next(summary: "Summary", lake: "Lake") -> None:
     if any(entry.n_kept for entry in summary.entries):
         lines += [f"  gristmill export {summary.recipe} --format openai_chat --out shards/chat{where}"]
     else:
-        lines = [f"  gristmill failed{where}"]
+        lines = [f"  gristmill failed {summary.run_id}{where}"]
     for line in lines:
         out.print(line, soft_wrap=True, markup=False)
 

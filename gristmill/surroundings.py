@@ -7,6 +7,8 @@ import ctypes
 import os
 from pathlib import Path
 
+from warehouse.address import resolve
+
 _DEFAULTS = {
     # A cold server start took up to 26 s on two cores; Prefect's own limit of 20 s is too short.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "240",
@@ -42,12 +44,15 @@ def _give_back_memory() -> None:
 
 
 def prepare(lake: str) -> None:
-    """Sets defaults for everything this process and its children import later; never overrides the user's own."""
+    """Sets defaults for everything this process and its children import later; never overrides the user's own.
+
+    UserError: `lake` is no address of a lake.
+    """
+    root = resolve(lake).root
     _give_back_memory()
     for key, value in _DEFAULTS.items():
         os.environ.setdefault(key, value)
     if "PREFECT_API_URL" not in os.environ and "PREFECT_HOME" not in os.environ:
-        local = "://" not in lake
-        home = Path(lake).expanduser().resolve() / "_prefect" if local else Path.home() / ".gristmill" / "prefect"
+        home = Path(root) / "_prefect" if root is not None else Path.home() / ".gristmill" / "prefect"
         home.mkdir(parents=True, exist_ok=True)
         os.environ["PREFECT_HOME"] = str(home)

@@ -97,7 +97,11 @@ def resolve(given: str | Path) -> Address:
             "Known: a folder, a TOML file, or postgresql://USER@HOST/DB?data=PATH_OR_S3_URL.",
         )
     if path.exists() and not path.is_dir():
-        raise UserError(f"The lake {path} is a file, not a folder.", "A lake is a folder; a TOML file ends in .toml.")
+        raise UserError(
+            f"The lake {path} is a file, not a folder.",
+            "A lake is a folder; the address of a shared one may stand in a TOML file, whose name ends in .toml.",
+            "Name a folder with --lake, or leave the option out: the lake is then the folder 'lake' here.",
+        )
     root = path.resolve()
     return Address(given=str(root), root=str(root), postgres=None, base=f"{root}/")
 

@@ -32,6 +32,7 @@ def threshold(
 
     from flows.dataset import dataset
     from gristmill.commands.look import open_lake
+    from gristmill.ids import short
     from gristmill.output import out, print_json
     from tasks.context import Context
     from tasks.curate.explore import explore
@@ -52,7 +53,7 @@ def threshold(
     for level in found:
         out.print(f"[bold]{selector} at {level.threshold}[/bold]: {level.dropped} of {level.n} would go")
         for pair in level.pairs:
-            out.print(f"  {pair.score:.3f}  {pair.dropped[:12]} would go for {pair.kept[:12]}")
+            out.print(f"  {pair.score:.3f}  {short(pair.dropped)} would go for {short(pair.kept)}")
             out.print(f"    - {_line(pair.dropped_text)}\n    + {_line(pair.kept_text)}", style="dim", markup=False)
 
 

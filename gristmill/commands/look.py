@@ -1,6 +1,6 @@
-"""Look into a lake: runs, counts, failures, single items, and any question in SQL."""
+"""Look into a lake: runs, counts, failures, and any question in SQL."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 
 def add_to(app: typer.Typer) -> None:
-    """Registers status, funnel, failed, show, why and query."""
-    for command in (status, funnel, failed, show, why, query):
+    """Registers status, funnel, failed and query."""
+    for command in (status, funnel, failed, query):
         app.command()(command)
 
 
@@ -24,187 +24,96 @@ def open_lake(lake: str) -> "Lake":
     from pathlib import Path
 
     from schemas.errors import UserError
+    from warehouse.address import resolve
     from warehouse.lake import Lake
 
-    if "://" not in lake and not Path(lake).is_dir():
+    root = resolve(lake).root
+    if root is not None and not Path(root).is_dir():
         raise UserError(f"No lake at '{lake}'.", todo="Name it with --lake, or make one: gristmill run RECIPE")
     return Lake.open(lake, read_only=True)
 
 
 def run_id_of(lake: "Lake", given: str) -> str:
     """The one run whose id starts with `given`; for an empty string the newest that got as far as an entry."""
-    from schemas.errors import UserError
+    from gristmill.runs import run_of, runs_of
 
-    rows = lake.sql(
-        "select run_id from runs where starts_with(run_id, ?) "
-        "group by run_id order by bool_or(event = 'operator') desc, max(created_at) desc",
-        params=[given],
-    ).to_pylist()
-    if not rows:
-        raise UserError(
-            f"No run '{given}' in this lake." if given else "No run in this lake yet.",
-            todo="List them: gristmill status",
-        )
-    if given and len(rows) > 1:
-        raise UserError(f"'{given}' is the start of {len(rows)} runs.", ", ".join(row["run_id"] for row in rows[:5]))
-    found: str = rows[0]["run_id"]
+    found: str = run_of(runs_of(lake), given)["run_id"]
     return found
 
 
 def status(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
     """List the runs of the lake, with the items that all their entries planned. With RUN, show one entry by entry."""
-    from gristmill.output import print_json, table
+    from gristmill.output import out, print_json, table
+    from gristmill.runs import at, runs_of, status_of, took
 
-    opened = open_lake(lake)
     if run:
         funnel(run, lake, as_json)
         return
-    rows = opened.sql(
-        "select run_id, any_value(recipe) as recipe, min(created_at) as started, "
-        "max(created_at) filter (event in ('finished', 'failed')) as finished, "
-        "coalesce(max(status) filter (event in ('finished', 'failed')), 'unfinished') as status, "
-        "any_value(json_extract_string(summary_json, '$.error')) filter (event = 'failed') as error, "
-        "(sum(n_in) filter (event = 'operator'))::bigint as planned "
-        "from runs group by run_id order by started desc"
-    ).to_pylist()
+    rows = runs_of(open_lake(lake))
     if as_json:
         print_json(rows)
         return
+    if not rows:
+        out.print("No run in this lake yet. Make one: gristmill run RECIPE, or gristmill import FILE")
+        return
     table(
         "runs",
-        ["run", "recipe", "started", "took", "planned", "status"],
-        [[r["run_id"], r["recipe"], f"{r['started']:%m-%d %H:%M}", _took(r), r["planned"], _status(r)] for r in rows],
+        ["run", "recipe", "started (UTC)", "took", "planned", "status"],
+        [[r["run_id"], r["recipe"], f"{r['started']:%m-%d %H:%M}", took(r), r["planned"], status_of(r)] for r in rows],
         right=["took", "planned"],
     )
-
-
-def _took(run: dict[str, Any]) -> str:
-    """How long a finished run took, in seconds."""
-    return f"{(run['finished'] - run['started']).total_seconds():.0f} s" if run["finished"] else ""
-
-
-def _status(run: dict[str, Any]) -> str:
-    """How a run ended: done, over_limit, failed (and why), stopped; unfinished while it runs or after a kill."""
-    return f"{run['status']}: {run['error'].splitlines()[0][:120]}" if run["error"] else str(run["status"])
+    out.print(f"The counts of one: gristmill funnel RUN{at(lake)}", style="dim", markup=False, soft_wrap=True)
 
 
 def funnel(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
     """Show every count of a run, with reasons. What went in, was kept, dropped, dead, pending; default: the newest."""
     from gristmill.funnel import print_funnel
-    from gristmill.output import print_json
+    from gristmill.output import out, print_json
+    from gristmill.runs import at, print_heading, run_of, runs_of
     from warehouse.counts import funnel_of
 
     opened = open_lake(lake)
-    rows = funnel_of(opened, run_id_of(opened, run))
+    runs = runs_of(opened)
+    shown = run_of(runs, run)
+    rows = funnel_of(opened, shown["run_id"])
     if as_json:
         print_json(rows)
-    else:
-        print_funnel(opened, rows)
+        return
+    print_heading(runs, shown, "funnel", lake)
+    if not rows:
+        out.print("No entry of it has ended, so there is nothing to count yet.")
+        return
+    print_funnel(opened, rows)
+    if any(row["n_dead"] for row in rows):
+        dead = f"gristmill failed {shown['run_id']}{at(lake)}"
+        out.print(f"Which items are dead, and why: {dead}", style="dim", markup=False, soft_wrap=True)
 
 
 def failed(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
     """List dead letters: which item, where, why. Those of a run; default: of all runs."""
+    from gristmill.letters import letters_of, print_letters
     from gristmill.output import out, print_json
+    from gristmill.runs import at, name_of, print_heading, run_of, runs_of
 
     opened = open_lake(lake)
-    where, params = ("where run_id = ?", [run_id_of(opened, run)]) if run else ("", [])
-    rows = opened.sql(
-        "select stage, operator, source, position, reason, detail, retry, item_id from dead_letters "  # noqa: S608 - constant
-        f"{where} order by stage, source, position",
-        params=params,
-    ).to_pylist()
-    if as_json:
-        print_json(rows)
-    elif not rows:
-        out.print("No dead letters.")
-    else:
-        out.print(f"{len(rows)} dead letters", style="bold")
-        for r in rows[:200]:
-            where = " ".join(filter(None, [r["source"], r["position"]]))
-            out.print(f"{r['stage']}/{r['operator']}  {where}  {r['reason']}", markup=False, soft_wrap=True)
-            if r["detail"]:
-                out.print(f"    {r['detail'][:300]}", style="dim", markup=False, soft_wrap=True)
-        if len(rows) > 200:
-            out.print(f"{len(rows) - 200} more; --json lists all", style="dim")
-
-
-def show(
-    ref: Annotated[str, typer.Argument(metavar="ID", help="A trajectory's or task's id, or the start of one.")],
-    lake: LakeOption = "lake",
-    as_json: JsonOption = False,
-) -> None:
-    """Show a trajectory or a task as a person reads it."""
-    from gristmill.output import print_json
-    from gristmill.reading import print_task, print_trajectory
-    from schemas.errors import UserError
-
-    opened = open_lake(lake)
-    for relation in ("trajectories", "tasks"):
-        found = opened.sql(f"select distinct id from {relation} where starts_with(id, ?)", params=[ref]).to_pylist()  # noqa: S608 - one of two constants
-        if len(found) > 1:
-            raise UserError(f"'{ref}' is the start of {len(found)} ids.", ", ".join(row["id"] for row in found[:5]))
-        if found and relation == "trajectories":
-            trajectory = opened.trajectories([found[0]["id"]])[0]
-            if as_json:
-                print_json(trajectory)
-            else:
-                verdicts = opened.verdicts([trajectory.id]).get(trajectory.id, [])
-                print_trajectory(trajectory, verdicts)
-            return
-        if found:
-            task = opened.tasks([found[0]["id"]])[0]
-            print_json(task) if as_json else print_task(task)
-            return
-    raise UserError(
-        f"Nothing in this lake has the id '{ref}'.",
-        todo='Find ids with: gristmill query "select id from trajectories limit 5"',
-    )
-
-
-def why(
-    ref: Annotated[str, typer.Argument(metavar="ID", help="An item's id, or the start of one.")],
-    lake: LakeOption = "lake",
-    as_json: JsonOption = False,
-) -> None:
-    """Tell the whole story of one item. Every decision about it, with reason, score and evidence."""
-    from gristmill.output import out, print_json
-    from schemas.errors import UserError
-
-    opened = open_lake(lake)
-    rows = opened.sql(
-        "select distinct on (id) r.recipe, stage, operator, decision, reason, score, evidence_json, outputs, parents, "
-        "item_id, created_at "
-        "from decisions "
-        "left join (select run_id, any_value(recipe) as recipe from runs group by run_id) r using (run_id) "
-        "where starts_with(item_id, $1) "
-        "or len(list_filter(list_concat(outputs, parents), lambda other: starts_with(other, $1))) > 0 "
-        "order by created_at",
-        params=[ref],
-    ).to_pylist()
-    if not rows:
-        raise UserError(
-            f"No decision in this lake concerns '{ref}'.",
-            todo='Find ids with: gristmill query "select id from trajectories limit 5"',
-        )
-    starts = sorted({i for r in rows for i in (r["item_id"], *r["outputs"], *r["parents"]) if i.startswith(ref)})
-    if len(starts) > 1:
-        raise UserError(f"'{ref}' is the start of {len(starts)} ids.", ", ".join(starts[:5]), "Give more of it.")
+    runs = runs_of(opened)
+    shown = run_of(runs, run) if run else None
+    rows = letters_of(opened, shown["run_id"] if shown else "")
     if as_json:
         print_json(rows)
         return
-    out.print(f"the story of {starts[0] if starts else ref}", style="bold", markup=False)
-    recipes = {r["recipe"] for r in rows}
-    for r in rows:
-        line = f"{r['stage']:<11}{r['operator']:<22}{r['decision']:<6}{r['reason']:<22}{_score(r['score']):<8}"
-        if len(recipes) > 1:
-            line += f"decided for {r['recipe']}"
-        out.print(line.rstrip(), markup=False)
-        if r["evidence_json"] not in ("", "{}"):
-            out.print(f"{'':<11}{r['evidence_json'][:600]}", style="dim", markup=False, soft_wrap=True)
-
-
-def _score(value: Any) -> str:
-    return "" if value is None else f"{value:.4g}"
+    if shown:
+        print_heading(runs, shown, "failed", lake)
+    elif len(runs) == 1:
+        out.print(name_of(runs[0]), style="bold", markup=False, soft_wrap=True)
+    elif runs:
+        recipes = ", ".join(sorted({each["recipe"] for each in runs}))
+        text = f"all {len(runs)} runs of this lake, of {recipes}; those of one: gristmill failed RUN{at(lake)}"
+        out.print(text, style="bold", markup=False, soft_wrap=True)
+    if rows:
+        print_letters(rows, at(lake))
+    else:
+        out.print("No dead letters.")
 
 
 def query(
@@ -219,7 +128,11 @@ def query(
 ) -> None:
     """Ask the lake anything that only reads. Answers while a refresh writes."""
     from gristmill.answers import write_answer
+    from gristmill.ids import never_equal
+    from gristmill.output import err
     from warehouse.query import query as ask
 
     open_lake(lake).close()
     write_answer(ask(lake, sql, at=snapshot), fmt, out)
+    for hint in never_equal(sql):
+        err.print(hint, style="yellow", markup=False, soft_wrap=True)
