@@ -32,8 +32,10 @@ def threshold(
 
     from flows.dataset import dataset
     from gristmill.commands.look import open_lake
+    from gristmill.differences import side_by_side
     from gristmill.ids import short
     from gristmill.output import out, print_json
+    from gristmill.runs import at
     from tasks.context import Context
     from tasks.curate.explore import explore
     from tasks.curate.place import place_of
@@ -54,8 +56,9 @@ def threshold(
         out.print(f"[bold]{selector} at {level.threshold}[/bold]: {level.dropped} of {level.n} would go")
         for pair in level.pairs:
             out.print(f"  {pair.score:.3f}  {short(pair.dropped)} would go for {short(pair.kept)}")
-            out.print(f"    - {_line(pair.dropped_text)}\n    + {_line(pair.kept_text)}", style="dim", markup=False)
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())[:160]
+            if pair.dropped_text == pair.kept_text:
+                out.print("    (what the selector looks at is the same text in both)", style="dim")
+            for dropped, kept in side_by_side(pair.dropped_text, pair.kept_text, max(out.width - 6, 20)):
+                out.print(f"    - {dropped}\n    + {kept}", style="dim", markup=False, soft_wrap=True)
+    if any(level.pairs for level in found):
+        out.print(f"One in full: gristmill show ID{at(lake)}", style="dim", markup=False, soft_wrap=True)

@@ -17,11 +17,15 @@ from tasks.curate.view import View, view_text
 if TYPE_CHECKING:
     from tasks.context import Context
 
-_SHOWN = 400
+# Signs shown of a text, and how many of them stand before the first difference of two.
+_SHOWN, _BEFORE = 400, 80
 
 
 class DroppedPair(NamedTuple):
-    """A trajectory that would go, the one that would stay, their similarity, and how both texts begin."""
+    """A trajectory that would go, the one that would stay, their similarity, both texts around their first difference.
+
+    Where something was left out before or behind, a text has a …
+    """
 
     dropped: str
     kept: str
@@ -59,10 +63,26 @@ def explore(
         )
         least = gone[:shown]
         wanted = sorted({key for _, *pair in least for key in pair})
-        texts = {t.id: view_text(t, view)[:_SHOWN] for t in ctx.lake.trajectories(wanted)}
-        pairs = [DroppedPair(ref, kept, score, texts[ref], texts[kept]) for score, ref, kept in least]
+        texts = {t.id: view_text(t, view) for t in ctx.lake.trajectories(wanted)}
+        pairs = [DroppedPair(ref, kept, score, *_around(texts[ref], texts[kept])) for score, ref, kept in least]
         levels.append(Level(threshold, len(refs), len(gone), pairs))
     return levels
+
+
+def common_lead(one: str, other: str) -> int:
+    """How many signs two texts share from their beginning on."""
+    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def _around(one: str, other: str) -> tuple[str, str]:
+    """Both texts from a little before their first difference on."""
+    same = common_lead(one, other)
+    start = max(0, same - _BEFORE) if same < max(len(one), len(other)) else 0
+    first, second = (
+        f"{'…' if start else ''}{text[start : start + _SHOWN]}{'…' if len(text) > start + _SHOWN else ''}"
+        for text in (one, other)
+    )
+    return first, second
 
 
 class SourceLoss(NamedTuple):

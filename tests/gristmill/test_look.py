@@ -19,26 +19,7 @@ dataset = "logs"
 use = "near_duplicate"
 threshold = {threshold}
 """
-WORDS = [
-    "red",
-    "orange",
-    "yellow",
-    "green",
-    "blue",
-    "indigo",
-    "violet",
-    "black",
-    "white",
-    "grey",
-    "brown",
-    "pink",
-    "silver",
-    "gold",
-    "cyan",
-    "teal",
-    "lime",
-    "navy",
-]
+WORDS = [letter * 5 for letter in "abcdefghijklmnopqrs"]
 
 
 def gristmill(*arguments: str, cwd: Path, code: int = 0) -> tuple[str, str]:
@@ -128,6 +109,14 @@ def test_what_was_changed_back_holds_again(folder: Path, dropped: str, tmp_path:
     assert "near_duplicate        drop" in told and "near_duplicate        keep" not in told
 
 
+def test_a_threshold_is_shown_with_what_differs(folder: Path) -> None:
+    shown, _ = gristmill("threshold", "logs", "--at", "0.5", cwd=folder)
+    mine, others = (line for line in shown.splitlines() if line.startswith(("    - ", "    + ")))
+    assert all(line[6:].startswith("… ddddd ccccc bbbbb aaaaa ") for line in (mine, others))
+    assert mine[6:] != others[6:] and len(mine) == len(others)
+    assert "would go for" in shown and "gristmill show ID" in shown
+
+
 def test_ids_are_cut_with_a_mark_for_people_only(folder: Path, dropped: str) -> None:
     query = ["query", f"select item_id from decisions where item_id = '{dropped}' limit 1"]
     assert f"{dropped[:12]}…" in gristmill(*query, cwd=folder)[0]
@@ -153,7 +142,8 @@ def test_a_run_is_taken_by_its_start_with_a_mark(folder: Path, runs: list[str]) 
 
 
 @pytest.mark.parametrize(
-    "arguments", [("run", "logs.toml"), ("import", "a.jsonl"), ("status",), ("maintain",), ("funnel",), ("serve",)]
+    "arguments",
+    [("run", "logs.toml"), ("import", "openai_chat", "a.jsonl"), ("status",), ("maintain",), ("funnel",), ("serve",)],
 )
 def test_a_file_as_the_lake_is_refused_with_what_to_do(folder: Path, arguments: tuple[str, ...]) -> None:
     _, told = gristmill(*arguments, "--lake", "a.jsonl", cwd=folder, code=2)

@@ -9,7 +9,7 @@ from schemas.errors import UserError
 from schemas.rows import Ruling
 from schemas.trajectory import Provenance
 from schemas.vocabulary import Decision
-from tasks.curate.explore import explore, source_losses
+from tasks.curate.explore import common_lead, explore, source_losses
 from tasks.curate.selector.near_duplicate import NearDuplicate
 from tasks.curate.selector.split import Split
 from tasks.curate.selector.structural import Structural
@@ -41,6 +41,18 @@ def test_levels(fresh_bench, make):
         explore(bench.ctx, Structural(), ids, [0.5])  # type: ignore[arg-type]
     with pytest.raises(UserError, match="no threshold"):
         explore(bench.ctx, Split(), ids, [0.5])
+
+
+def test_a_pair_is_shown_around_its_first_difference(fresh_bench, make):
+    bench = fresh_bench
+    lead = text(1)
+    ids = bench.add(*(make("", f"{lead} {last} {text(2)}") for last in ("apples", "pears")))
+    (level,) = explore(bench.ctx, NearDuplicate(view="actions"), ids, [0.5], shown=1)
+    (pair,) = level.pairs
+    for shown, other in ((pair.dropped_text, pair.kept_text), (pair.kept_text, pair.dropped_text)):
+        assert shown.startswith("…") and shown.endswith("…") and len(shown) == 402
+        assert common_lead(shown, other) == 81
+    assert "apples" in pair.dropped_text + pair.kept_text and "pears" in pair.dropped_text + pair.kept_text
 
 
 def test_sources_that_lose_much(fresh_bench, make):
