@@ -165,7 +165,11 @@ def estimate(summary: "Summary") -> dict[str, float]:
 
 
 def print_estimate(figures: dict[str, float]) -> None:
-    """The estimate in words."""
+    """The estimate in words; three items do not tell how long a recipe takes that calls no model."""
+    if not figures["tasks"] and not figures["rollouts"]:
+        calls = f"about {figures['calls']:.0f} calls, ${figures['cost_usd']:.4f}" if figures["calls"] else "none"
+        out.print(f"model calls: {calls}")
+        return
     out.print(
         f"\nthe whole recipe: about {figures['tasks']:.0f} tasks, {figures['rollouts']:.0f} rollouts, "
         f"{figures['calls']:.0f} calls, {figures['completion_tokens']:.0f} generated tokens, "

@@ -82,26 +82,36 @@ def run_flow(
 def preview(
     recipe: RecipeArgument,
     overrides: SetOption = [],  # noqa: B006 - as above
+    lake: LakeOption = "lake",
     as_json: JsonOption = False,
 ) -> None:
-    """Take three items through every stage. They go into a lake of their own, and tell what the whole run will take."""
+    """Take three items through every stage. They go into a lake of their own, and tell what the whole run will take.
+
+    The lake that --lake names is only asked what is decided there already.
+    """
     import tempfile
 
     from tasks.recipe import load_recipe, refuse_early
+    from warehouse.address import resolve
 
-    refuse_early(load_recipe(recipe, overrides), Path(recipe).parent)
+    loaded = load_recipe(recipe, overrides)
+    refuse_early(loaded, Path(recipe).parent)
+    resolve(lake)
     with tempfile.TemporaryDirectory(prefix="gristmill-preview-") as folder:
         from gristmill.calling import call
         from gristmill.output import print_json
+        from gristmill.prospect import print_prospects, prospects
         from gristmill.summary import estimate, print_estimate
 
         out = str(Path(folder) / "out")
         summary = call("refresh", f"{folder}/lake", quiet=as_json, recipe=recipe, overrides=overrides, out=out, limit=3)
         figures = estimate(summary)
+    found = prospects(loaded, Path(recipe).parent.resolve(), summary, figures, lake)
     if as_json:
-        print_json({"summary": summary, "estimate": figures})
-    else:
-        print_estimate(figures)
+        print_json({"summary": summary, "estimate": figures, "entries": [each._asdict() for each in found]})
+        return
+    print_prospects(found, lake)
+    print_estimate(figures)
 
 
 def validate(

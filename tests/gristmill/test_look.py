@@ -117,6 +117,26 @@ def test_a_threshold_is_shown_with_what_differs(folder: Path) -> None:
     assert "would go for" in shown and "gristmill show ID" in shown
 
 
+def test_a_preview_without_a_model_says_what_a_run_would_do(folder: Path) -> None:
+    shown, _ = gristmill("preview", "logs.toml", cwd=folder)
+    rows = [line.split() for line in shown.splitlines()]
+    assert ["normalize", "openai_chat", "records", "4", "4"] in rows
+    assert "model calls: none" in shown and "0 tasks" not in shown
+    told = json.loads(gristmill("preview", "logs.toml", "--set", "curate.0.threshold=0.7", "--json", cwd=folder)[0])
+    assert set(told) == {"summary", "estimate", "entries"}
+    entries = {each["name"]: each for each in told["entries"]}
+    assert (entries["openai_chat"]["planned"], entries["openai_chat"]["exact"]) == (4, True)
+    near = entries["near_duplicate"]
+    assert (near["reads"], near["scope"], near["exact"], near["decided"]) == ("kept", "set", False, 0)
+
+
+def test_a_preview_needs_no_lake_and_makes_none(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "look", ignore=shutil.ignore_patterns("lake"))
+    shown, _ = gristmill("preview", "logs.toml", cwd=tmp_path / "look")
+    assert ["normalize", "openai_chat", "records", "4", "none"] in [line.split() for line in shown.splitlines()]
+    assert not (tmp_path / "look" / "lake").exists()
+
+
 def test_ids_are_cut_with_a_mark_for_people_only(folder: Path, dropped: str) -> None:
     query = ["query", f"select item_id from decisions where item_id = '{dropped}' limit 1"]
     assert f"{dropped[:12]}…" in gristmill(*query, cwd=folder)[0]
