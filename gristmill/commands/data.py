@@ -58,7 +58,9 @@ def import_(
 
     from gristmill.output import err
     from schemas.errors import UserError
+    from schemas.vocabulary import Kind
     from tasks.recipe import parse_recipe, refuse_early
+    from tasks.registry import build, plugin_class
 
     files = list(paths or [])
     found: dict[str, Any] = {}
@@ -70,11 +72,26 @@ def import_(
         raise UserError(
             "No file to import was named.", todo="gristmill import FORMAT PATH..., or gristmill import PATH"
         )
+    from tasks.normalize.source.files import beside_data, expand
+
+    if fmt != "guess":
+        plugin_class(Kind.IMPORTER, fmt)
+    named = [file.path for file in expand(files, Path(), "the working directory")]
+    _say_empty(named)
+    for folder in (Path(path) for path in files if Path(path).is_dir()):
+        if beside := beside_data(folder):
+            shown = ", ".join(str(path) for path in beside[:5]) + (f" and {len(beside) - 5} more" if beside[5:] else "")
+            err.print(f"Left aside, for it is no data to import: {shown}", markup=False)
+    notes: tuple[str, ...] = ()
     if fmt == "guess":
         from tasks.normalize.guess import guess
+        from tasks.normalize.kinds import refuse_mixed
 
-        fmt, why, found = guess(Path(files[0]))
+        strange = refuse_mixed(named)
+        fmt, why, found, notes = guess(*named)
         err.print(f"Reading as {fmt}: {why}", markup=False)
+        for path in strange[:5]:
+            err.print(f"No known format fits {path}: what cannot be read becomes dead letters", markup=False)
     name = dataset or re.sub(r"[^a-z0-9_-]+", "-", Path(files[0]).stem.lower()).strip("-") or "import"
     entry: dict[str, Any] = {"use": fmt, "paths": [str(Path(path).resolve()) for path in files], "dataset": name}
     if licence:
@@ -83,8 +100,12 @@ def import_(
     if "calls" not in given and found:
         entry |= found
         as_text = " ".join(f"--option '{key}={json.dumps(value)}'" for key, value in found.items())
-        err.print(f"Its text holds calls: read with {as_text}; --option 'calls=[]' leaves them text.", markup=False)
+        err.print(f"Read with {as_text}; --option 'calls=[]' leaves calls in text as they are.", markup=False)
+    for note in notes if "calls" not in given else ():
+        err.print(f"  {note}", markup=False)
     entry |= given
+    # Errors about options name no entry of a recipe, for there is none.
+    build(Kind.IMPORTER, entry)
     recipe = {"name": name if name[0].isalpha() else f"d{name}", "normalize": [entry]}
     refuse_early(parse_recipe(recipe, "import"), Path())
 
@@ -92,6 +113,19 @@ def import_(
         _refuse_replacing(opened, str(recipe["name"]), entry["paths"])
 
     run_flow("ingest", lake, as_json, check, recipe=recipe)
+
+
+def _say_empty(files: list[Path]) -> None:
+    """Names files that hold no record; UserError where there is no other."""
+    from gristmill.output import err
+    from schemas.errors import UserError
+    from tasks.normalize.guess import is_empty
+
+    empty = [path for path in files if is_empty(path)]
+    if len(empty) == len(files):
+        raise UserError(f"No record to import: {', '.join(map(repr, map(str, empty[:5])))} is empty.")
+    for path in empty[:5]:
+        err.print(f"{path} is empty: it holds no record", markup=False)
 
 
 def _refuse_replacing(lake: "Lake", name: str, paths: list[str]) -> None:

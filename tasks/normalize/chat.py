@@ -146,6 +146,13 @@ class Reader:
             return None
         return observed(content, self.observations) or (Observed(content) if self.next_observes else None)
 
+    def _observes(self, message: dict[str, Any]) -> bool:
+        """Whether a user's turn, whatever else it holds, is what the environment says."""
+        content = self._content(message)
+        if self.roles[message[self.role_key]] is not Source.USER or type(content) is not str:
+            return False
+        return self.next_observes or observed(content, self.observations) is not None
+
     def _agent(self, messages: list[Any], index: int, draft: Draft, tools: int | None) -> int:
         message = messages[index]
         content = self._content(message)
@@ -194,7 +201,7 @@ class Reader:
         if self.dialect.only_observed:
             following = messages[index + 1] if index + 1 < len(messages) else None
             if following is None or (
-                self._source(following, index + 1) is not Source.ENVIRONMENT and self._answer(following) is None
+                self._source(following, index + 1) is not Source.ENVIRONMENT and not self._observes(following)
             ):
                 return None
         for decoder in self.decoders:

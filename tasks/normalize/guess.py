@@ -5,25 +5,32 @@ version, an event's kind) to the most common one (a list of messages).
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from schemas.errors import RecordError, UserError
+from tasks.normalize.draft import SOURCES
+from tasks.normalize.hidden import Hidden, Turn, hidden
 from tasks.normalize.source.files import BOM, Shape, expand, shape_of
 from tasks.normalize.source.spans import read_spans, spans_of
 from tasks.normalize.source.tables import read_rows
 from tasks.normalize.strict import decode
 from tasks.normalize.transcript import a_dict
 
-_LOOK = 5
+# How many records of a file are looked at, of how many bytes together; and of how many files of one format.
+_LOOK, _BYTES, FILES = 40, 4 << 20, 20
+_SMALL = 64 << 10
+_MORE_AGENTS = frozenset({"ai", "bot"})
 
 
 class Guess(NamedTuple):
-    """The importer's id, why, and the options that the records ask for."""
+    """The importer's id, why, the options that the records ask for, and remarks about them."""
 
     format: str
     why: str
     options: dict[str, Any] = {}
+    notes: tuple[str, ...] = ()
 
 
 class _Rule(NamedTuple):
@@ -141,35 +148,75 @@ def _chat_field(record: dict[str, Any]) -> str | None:
     return None
 
 
-def guess(path: Path) -> Guess:
-    """The importer of a file, or of a folder's or pattern's first one, and why; UserError when nothing known fits."""
-    path = expand([str(path)], Path())[0].path
+def guess(*paths: Path) -> Guess:
+    """The importer of the first file that `paths` (files, folders, patterns) name and holds anything, and why.
+
+    Its options come from that file and the next few of the same format. UserError when nothing known fits.
+    """
+    files = [file.path for file in expand([str(path) for path in paths], Path())]
+    path = next((file for file in files if not is_empty(file)), files[0])
     if path.suffix == ".eval":
         return Guess("inspect_log", "the suffix .eval")
-    records = _records(path)
+    records = records_in(path)
+    rule, fitting = _rule(records)
+    if rule is None:
+        keys = sorted({key for record in records for key in record})
+        raise UserError(
+            f"No known format fits '{path}'.",
+            f"Its records have the fields {', '.join(keys[:20]) or 'none'}.",
+            'Name the format, or write a mapping: [[normalize]] use = "mapping" (docs/formats.md).',
+        )
+    at = files.index(path)
+    for more in files[at + 1 : at + FILES]:
+        if len(fitting) >= _LOOK:
+            break
+        try:
+            also, others = _rule(records_in(more))
+        except (UserError, RecordError):
+            continue
+        fitting += others if also is rule else []
+    return Guess(rule.format, rule.why, *_options(rule.format, fitting))
+
+
+def format_of(path: Path) -> str | None:
+    """The format of one file; None where it holds nothing that any importer knows."""
+    if path.suffix == ".eval":
+        return "inspect_log"
+    try:
+        rule, _ = _rule(records_in(path, 3))
+    except (UserError, RecordError):
+        return None
+    return rule.format if rule else None
+
+
+def _rule(records: list[dict[str, Any]]) -> tuple[_Rule | None, list[dict[str, Any]]]:
+    """The first rule that any record fits, and the records that fit it."""
     for rule in _RULES:
         fitting = [record for record in records if rule.fits(record)]
         if fitting:
-            return Guess(rule.format, rule.why, _options(rule.format, fitting))
-    keys = sorted({key for record in records for key in record})
-    raise UserError(
-        f"No known format fits '{path}'.",
-        f"Its records have the fields {', '.join(keys[:20]) or 'none'}.",
-        'Name the format, or write a mapping: [[normalize]] use = "mapping" (docs/formats.md).',
-    )
+            return rule, fitting
+    return None, []
 
 
-def _records(path: Path) -> list[dict[str, Any]]:
-    """The first objects of a file, whatever its shape."""
+def is_empty(path: Path) -> bool:
+    """Whether a file holds no record at all: no byte but white space, or an empty list."""
+    if path.stat().st_size > _SMALL or path.suffix in (".parquet", ".arrow"):
+        return False
+    return path.read_bytes().removeprefix(BOM).strip().translate(None, b" \r\n\t") in (b"", b"[]")
+
+
+def records_in(path: Path, most: int = _LOOK) -> list[dict[str, Any]]:
+    """The first objects of a file, whatever its shape; UserError where there is none."""
     shape = shape_of(path)
     found: list[Any] = []
     if shape is Shape.TABLE:
-        found = list(read_rows(path, [0]))
+        found = _rows(path, most)
     else:
-        spans = []
+        spans, size = [], 0
         for span in spans_of(path, shape):
             spans.append((span.offset, span.length))
-            if len(spans) == _LOOK:
+            size += span.length
+            if len(spans) == most or size > _BYTES:
                 break
         for piece in read_spans(path, spans):
             try:
@@ -191,31 +238,62 @@ def _records(path: Path) -> list[dict[str, Any]]:
     return records
 
 
-_AGENTS = frozenset({"assistant", "gpt", "agent", "ai", "model"})
-_TEXT_CALLS = {
-    "<function=": "function_xml",
-    "<tool_call>": "hermes",
-    "<execute>": "execute",
-    "\nAction:": "react",
-    "\nACTION:": "react:ACTION",
-    "```bash\n": "fenced:bash",
-}
+def _rows(path: Path, most: int) -> list[Any]:
+    """The first rows of a table, which may have fewer."""
+    found: list[Any] = []
+    with suppress(RecordError):
+        found.extend(read_rows(path, range(most)))
+    return found
 
 
-def _options(fmt: str, records: list[dict[str, Any]]) -> dict[str, Any]:
-    """The encoding of the calls in the agents' text, for the formats that leave that to options."""
-    if fmt != "openai_chat":
-        return {}
-    said: list[dict[str, Any]] = []
+def _chats(fmt: str, records: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """The turns of records whose format leaves the encoding of calls to options."""
+    chats: list[list[dict[str, Any]]] = []
     for record in records:
-        turns = record.get(_chat_field(record) or "")
+        field = _chat_field(record) if fmt == "openai_chat" else "conversations"
+        turns = record.get(field or "")
+        if isinstance(turns, str):
+            try:
+                turns = decode(turns.encode("utf-8", "surrogatepass")).value
+            except RecordError:
+                continue
         if isinstance(turns, list):
-            said += [a_dict(turn) for turn in turns if a_dict(turn).get("role") in _AGENTS]
-    if any(turn.get("tool_calls") or turn.get("function_call") for turn in said):
-        return {}
-    text = "\n".join(str(turn.get("content") or turn.get("text") or "") for turn in said)
-    found = next((name for mark, name in _TEXT_CALLS.items() if mark in text), None)
-    if found is None:
-        return {}
-    # A fenced block is a call only where somebody ran it.
-    return {"calls": [found], **({"only_observed": True} if found.startswith("fenced") else {})}
+            chats.append([a_dict(turn) for turn in turns])
+    return chats
+
+
+def _options(fmt: str, records: list[dict[str, Any]]) -> Hidden:
+    """What the importer must be told to find the turns' fields, the calls in their text, and the results."""
+    if fmt not in ("openai_chat", "sharegpt"):
+        return Hidden({})
+    chats = _chats(fmt, records)
+    turns = [turn for chat in chats for turn in chat]
+    if any(
+        turn.get("tool_calls") or turn.get("function_call") or turn.get("from") == "function_call" for turn in turns
+    ):
+        return Hidden({})
+    role, content = ("from", "value") if fmt == "sharegpt" else ("role", "content")
+    options: dict[str, Any] = {}
+    elsewhere = any("text" in turn for turn in turns) and not any("content" in turn for turn in turns)
+    if fmt == "openai_chat" and elsewhere:
+        content = options["content_key"] = "text"
+        bare = [turn for turn in turns if turn.get("text") is None]
+        more = sorted({key for turn in bare for key in turn if key.endswith("_prompt") and turn[key]})
+        options |= {"more_content": more} if more else {}
+    named = {who for turn in turns if isinstance(who := turn.get(role), str)}
+    roles = dict.fromkeys(sorted(named & _MORE_AGENTS), "agent")
+    options |= {"roles": roles} if roles else {}
+    sources = {**{name: source.value for name, source in SOURCES.items()}, **roles}
+    found = hidden([[_turn(turn, role, content, sources) for turn in chat] for chat in chats])
+    if fmt == "sharegpt":
+        # Hermes is what this importer looks for by itself, and it knows no `only_observed`.
+        if found.options.get("calls") == ["hermes"]:
+            found = Hidden({key: value for key, value in found.options.items() if key != "calls"}, found.notes)
+        elif "only_observed" in found.options:
+            found = Hidden({}, ("its fenced blocks stay text; --option 'calls=[\"fenced\"]' reads them as calls",))
+    return Hidden({**options, **found.options}, found.notes)
+
+
+def _turn(turn: dict[str, Any], role: str, content: str, sources: dict[str, str]) -> Turn:
+    text, who = turn.get(content), turn.get(role)
+    return Turn(sources.get(who, "") if isinstance(who, str) else "", text if isinstance(text, str) else "")

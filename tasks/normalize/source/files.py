@@ -17,6 +17,9 @@ SUFFIXES = frozenset({".jsonl", ".ndjson", ".json", ".traj", ".parquet", ".arrow
 # The first bytes of compressed files, and what unpacks them.
 _PACKED = {b"\x1f\x8b": "gunzip -k", b"\x28\xb5\x2f\xfd": "unzstd", b"BZh": "bunzip2 -k", b"\xfd7zXZ": "unxz -k"}
 _PACKED |= {b"PK\x03\x04": "unzip"}
+# Files of a folder that say something about others: of exports, and of data sets of Hugging Face's.
+_MANIFEST, _HEAD = "manifest.json", 1 << 20
+_ABOUT = frozenset({_MANIFEST, "dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json"})
 _ARCHIVES = frozenset({".eval"})
 _TABLES = frozenset({".parquet", ".arrow"})
 _LINES = frozenset({".jsonl", ".ndjson"})
@@ -39,10 +42,11 @@ class File(NamedTuple):
     name: str
 
 
-def expand(paths: Sequence[str], base: Path) -> list[File]:
+def expand(paths: Sequence[str], base: Path, base_is: str = "the recipe's folder") -> list[File]:
     """The files that `paths` name, in order, each once; names are relative to `base` where they lie below it.
 
-    Raises UserError for a path that names nothing, and for files that are no data: compressed ones, CSV.
+    base_is: what `base` is to the reader of an error. Raises UserError for a path that names nothing, and for files
+    that are no data: compressed ones, CSV.
     """
     found: dict[Path, File] = {}
     for given in paths:
@@ -50,10 +54,10 @@ def expand(paths: Sequence[str], base: Path) -> list[File]:
         path = path if path.is_absolute() else base / path
         matches = sorted(_matches(path))
         if not matches:
+            where = "" if Path(given).expanduser().is_absolute() else f" in {base_is}, {base.resolve()}"
             raise UserError(
-                f"No data file at '{path}'.",
+                f"No data file at '{given}'{where}.",
                 f"A path is a file, a folder with {', '.join(sorted(SUFFIXES))} files, or a glob.",
-                "Relative paths are relative to the recipe's folder.",
             )
         for match in matches:
             found.setdefault(match.resolve(), File(match, _name(match, base)))
@@ -83,11 +87,44 @@ def _matches(path: Path) -> Iterable[Path]:
     if path.is_file():
         return [path]
     if path.is_dir():
-        return [item for item in path.rglob("*") if item.suffix in SUFFIXES and item.is_file()]
+        return [
+            item for item in path.rglob("*") if item.suffix in SUFFIXES and item.is_file() and not _beside(item, path)
+        ]
     if any(mark in str(path) for mark in "*?["):
         anchor = Path(path.anchor) if path.is_absolute() else Path()
         return [item for item in anchor.glob(str(path.relative_to(anchor))) if item.is_file()]
     return []
+
+
+def _beside(item: Path, folder: Path) -> bool:
+    """Whether a file of a folder stands beside data: it describes other files, or is of an export below the folder."""
+    if item.name in _ABOUT:
+        return True
+    at = item.parent
+    while at != folder:
+        if is_export(at):
+            return True
+        at = at.parent
+    return False
+
+
+def beside_data(folder: Path) -> list[Path]:
+    """What `expand` leaves aside in a folder: exports below it as a whole, and files that are no data."""
+    exports = [path.parent for path in folder.rglob(_MANIFEST) if path.parent != folder and is_export(path.parent)]
+    others = [
+        path for path in folder.rglob("*") if path.is_file() and (path.suffix not in SUFFIXES or path.name in _ABOUT)
+    ]
+    inner = set(exports)
+    return sorted([*exports, *(path for path in others if not inner.intersection(path.parents))])
+
+
+def is_export(folder: Path) -> bool:
+    """Whether a folder holds shards that Gristmill wrote: its manifest says so at its beginning."""
+    manifest = folder / _MANIFEST
+    if not manifest.is_file():
+        return False
+    with manifest.open("rb") as file:
+        return b'"gristmill"' in file.read(_HEAD)
 
 
 def _name(path: Path, base: Path) -> str:

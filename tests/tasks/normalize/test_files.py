@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import UserError
-from tasks.normalize.guess import guess
-from tasks.normalize.source.files import expand
+from tasks.normalize.guess import guess, is_empty
+from tasks.normalize.kinds import refuse_mixed
+from tasks.normalize.source.files import beside_data, expand
 
 RECORD = b'{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}]}\n'
 
@@ -41,3 +42,35 @@ def test_a_folder_is_guessed_by_its_first_file(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "b.jsonl").write_bytes(RECORD)
     assert guess(tmp_path / "logs").format == "openai_chat"
+
+
+def test_what_describes_data_and_exports_below_a_folder_are_left_aside(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    for name in ("a.jsonl", "dataset_info.json", "out/b.jsonl"):
+        (tmp_path / name).write_bytes(RECORD)
+    (tmp_path / "README.md").write_text("# logs")
+    (tmp_path / "out" / "manifest.json").write_text('{"files": [], "gristmill": 1}')
+    assert [file.name for file in expand((str(tmp_path),), tmp_path)] == ["a.jsonl"]
+    assert [path.name for path in beside_data(tmp_path)] == ["README.md", "dataset_info.json", "out"]
+    assert [file.path.name for file in expand((str(tmp_path / "out"),), tmp_path)] == ["b.jsonl"]
+
+
+def test_several_formats_are_refused_with_a_command_for_each(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(RECORD)
+    (tmp_path / "b.jsonl").write_text('{"conversations": [{"from": "human", "value": "hi"}]}\n')
+    with pytest.raises(UserError, match=r"gristmill import sharegpt .*b\.jsonl"):
+        refuse_mixed([tmp_path / "a.jsonl", tmp_path / "b.jsonl"])
+    assert refuse_mixed([tmp_path / "a.jsonl"]) == []
+
+
+def test_a_path_that_names_nothing_is_told_as_given(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"'no\.jsonl' in the working directory, /"):
+        expand(("no.jsonl",), tmp_path, "the working directory")
+
+
+@pytest.mark.parametrize(("content", "empty"), [(b"", True), (b" \n\r\n", True), (b"[ ]\n", True), (RECORD, False)])
+def test_a_file_without_a_record_is_known_and_passed_over(tmp_path: Path, content: bytes, empty: bool) -> None:
+    (tmp_path / "a.jsonl").write_bytes(content)
+    (tmp_path / "b.jsonl").write_bytes(RECORD)
+    assert is_empty(tmp_path / "a.jsonl") is empty
+    assert guess(tmp_path / "a.jsonl", tmp_path / "b.jsonl").format == "openai_chat"
