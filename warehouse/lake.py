@@ -10,9 +10,7 @@ checked, and everything is committed or nothing. Data tables are append-only. On
 threads; many processes may open the same address.
 """
 
-import errno
 import random
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 import duckdb
 import pyarrow as pa
 
-from schemas.errors import GristmillError, LakeError, Unavailable, UserError
+from schemas.errors import GristmillError, LakeError, UserError
 from schemas.trajectory import Base
 from warehouse import migrations
 from warehouse.address import Address, resolve
@@ -39,7 +37,7 @@ from warehouse.inserts import Note, insert, tell
 from warehouse.leases import Lease, Leases
 from warehouse.locks import writer_lock
 from warehouse.reads import Reads
-from warehouse.spool import Spool
+from warehouse.spool import Spools
 from warehouse.tables import TABLES
 
 Result = TypeVar("Result")
@@ -49,9 +47,6 @@ _ATTEMPTS = 12
 
 # From how many bytes on an append is large; starting the engine for those takes a tenth of a second.
 LARGE = 1 << 20
-
-# From how many rows on a pass over the table is worth more than finding them a few hundred at a time.
-_SPOOLED = 2048
 
 
 class Stamp(NamedTuple):
@@ -73,7 +68,7 @@ class Lake(Reads):
         self._lock = writer_lock(where)
         self._guard = threading.Lock()
         self._indexes: dict[tuple[str, str], RowIndex] = {}
-        self._spools: dict[str, Spool] = {}
+        self._spools = Spools(self._engines.bare, self.address)
 
     @classmethod
     def open(cls, address: str | Path = "lake", *, read_only: bool = False) -> "Lake":
@@ -238,9 +233,9 @@ class Lake(Reads):
         index = self._index(table, column)
         schema = TABLES[table].schema
         names = [field for name in columns for field in (schema.names if name == "*" else [name])]
-        spool = self._spools.get(table)
-        if spool is not None and column == "id" and where == "true" and (rows := spool.rows(keys)) is not None:
-            return rows.select(names)
+        spooled = self._spools.rows(table, column, keys) if where == "true" else None
+        if spooled is not None:
+            return spooled.select(names)
 
         def run() -> pa.Table:
             con = self._engines.bare()
@@ -262,35 +257,15 @@ class Lake(Reads):
         return self._retried(run)
 
     @contextmanager
-    def spooled(self, table: str, ids: Sequence[str]) -> Iterator[None]:
-        """For a block in which one thread asks for all these rows, a few at a time and in this order: read once.
+    def spooled(self, wanted: Mapping[tuple[str, str], Sequence[str]]) -> Iterator[None]:
+        """For a block in which one thread asks for all rows of these keys, a few at a time and in this order.
 
-        Needs room on the disk for them, in the system's temporary folder; Unavailable `disk_full` without it. See
+        wanted: keys by (table, column); each table is read once, when it is first asked for. Needs room on the disk
+        for the rows, in the system's temporary folder; `find` raises Unavailable `disk_full` without it. See
         `warehouse.spool`.
         """
-        if len(ids) < _SPOOLED:
+        with self._spools.holding(wanted):
             yield
-            return
-        with tempfile.TemporaryDirectory(prefix="gristmill-spool-") as folder:
-            self._spools[table] = spool = self._spool(table, ids, Path(folder))
-            try:
-                yield
-            finally:
-                if self._spools.get(table) is spool:
-                    del self._spools[table]
-
-    def _spool(self, table: str, ids: Sequence[str], folder: Path) -> Spool:
-        con = self._engines.bare()
-        try:
-            return Spool(con, table, ids, folder)
-        except duckdb.Error as error:
-            raise translated(error, self.address) from error
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            raise Unavailable("disk_full", f"{folder.parent} has no room for a copy of {len(ids)} {table}") from error
-        finally:
-            con.close()
 
     def snapshot(self) -> int:
         """The number of the snapshot that this lake shows."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from schemas.errors import LakeError
 from schemas.rows import Pair, StepLabel, TokenSpan, Verdict
@@ -45,13 +46,20 @@ class Reads:
         """The pairs with these ids, in this order; LakeError names one that is missing."""
         return _by_id(self, "pairs", Pair, ids)
 
-    def verdicts(self: Finder, trajectory_ids: Sequence[str]) -> dict[str, list[Verdict]]:
-        """Verdicts by trajectory, oldest first; a trajectory without any has an empty list."""
-        return _of_trajectory(self, "verdicts", Verdict, trajectory_ids)
+    def verdicts(
+        self: Finder, trajectory_ids: Sequence[str], by: Sequence[str] | None = None
+    ) -> dict[str, list[Verdict]]:
+        """Verdicts by trajectory, oldest first; a trajectory without any has an empty list.
 
-    def labels(self: Finder, trajectory_ids: Sequence[str]) -> dict[str, list[StepLabel]]:
-        """Step labels by trajectory, oldest first; a trajectory without any has an empty list."""
-        return _of_trajectory(self, "step_labels", StepLabel, trajectory_ids)
+        by: fingerprints of the operators whose verdicts are wanted; None for all.
+        """
+        return _of_trajectory(self, "verdicts", Verdict, trajectory_ids, by)
+
+    def labels(
+        self: Finder, trajectory_ids: Sequence[str], by: Sequence[str] | None = None
+    ) -> dict[str, list[StepLabel]]:
+        """Step labels by trajectory, oldest first; a trajectory without any has an empty list. by: as of verdicts."""
+        return _of_trajectory(self, "step_labels", StepLabel, trajectory_ids, by)
 
     def token_spans(self: Finder, trajectory_ids: Sequence[str]) -> dict[str, list[TokenSpan]]:
         """Token spans by trajectory, by step; a trajectory without any has an empty list."""
@@ -70,11 +78,22 @@ def _by_id(lake: Finder, table: str, kind: type[Row], ids: Sequence[str]) -> lis
     return [rows[key] for key in ids]
 
 
-def _of_trajectory(lake: Finder, table: str, kind: type[Row], ids: Sequence[str]) -> dict[str, list[Row]]:
+def _of_trajectory(
+    lake: Finder, table: str, kind: type[Row], ids: Sequence[str], by: Sequence[str] | None = None
+) -> dict[str, list[Row]]:
     result: dict[str, list[Row]] = {key: [] for key in ids}
-    if not ids:
+    if not ids or (by is not None and not by):
         return result
-    once = "true QUALIFY row_number() OVER (PARTITION BY id ORDER BY created_at) = 1 ORDER BY created_at, id"
-    for row in from_arrow(lake.find(table, "trajectory_id", ids, row_columns(table), once), kind):
-        result[row.trajectory_id].append(row)  # type: ignore[attr-defined]
+    columns = row_columns(table)
+    found = lake.find(table, "trajectory_id", ids, (*columns, "fingerprint", "created_at"))
+    if by is not None:
+        found = found.filter(
+            pc.is_in(found["fingerprint"], value_set=pa.array(by, found.schema.field("fingerprint").type))
+        )
+    # A row that two processes appended at once stands there twice.
+    seen: set[str] = set()
+    for row in from_arrow(found.sort_by([("created_at", "ascending"), ("id", "ascending")]).select(columns), kind):
+        if row.id not in seen:  # type: ignore[attr-defined]
+            seen.add(row.id)  # type: ignore[attr-defined]
+            result[row.trajectory_id].append(row)  # type: ignore[attr-defined]
     return result

@@ -28,8 +28,9 @@ from warehouse.blobs import Blobs
 
 # Items whose inputs are held in memory at once.
 _CHUNK = 256
-# Where an exporter's items lie, apart from trajectories.
+# Where an exporter's items lie, apart from trajectories; and what else is asked for by trajectory.
 _TABLES = {"task": "tasks", "pair": "pairs"}
+_SIDE = ("verdicts", "step_labels", "token_spans")
 
 
 class Tokens(NamedTuple):
@@ -145,8 +146,7 @@ class Exporter(Operator, frozen=True, kw_only=True):
         ordered = sorted(items, key=lambda item: (item.ref, item.id))
         outcomes, left_out, licences, counts = [], Counter[str](), Counter[str](), Counter[str]()
         tokens: Counter[str] | None = None
-        refs = list(dict.fromkeys(item.ref for item in ordered))
-        with staged(folder) as stage, ctx.lake.spooled(_TABLES.get(self.reads, "trajectories"), refs):
+        with staged(folder) as stage, ctx.lake.spooled(self._read(ordered)):
             writer = ShardWriter(
                 stage,
                 self.schema,
@@ -213,6 +213,17 @@ class Exporter(Operator, frozen=True, kw_only=True):
             manifest_sha256=sha256,
             manifest_json=(written.folder / MANIFEST).read_text(encoding="utf-8"),
         )
+
+    def trajectories_of(self, item: Item) -> Sequence[str]:
+        """The trajectories whose verdicts, labels or spans shape the rows of an item."""
+        return (item.ref,)
+
+    def _read(self, ordered: Sequence[Item]) -> dict[tuple[str, str], Sequence[str]]:
+        """What will be asked of the lake in this order: keys by table and column."""
+        refs = list(dict.fromkeys(item.ref for item in ordered))
+        trajectories = list(dict.fromkeys(ref for item in ordered for ref in self.trajectories_of(item)))
+        side = {(table, "trajectory_id"): trajectories for table in _SIDE}
+        return {(_TABLES.get(self.reads, "trajectories"), "id"): refs, **side}
 
     def _chunks(self, ordered: Sequence[Item], ctx: Context, media: MediaFolder) -> Iterator[Made]:
         """What each item became, its media written."""

@@ -61,22 +61,14 @@ def side_rows(ctx: Context, table: str, stage: Stage, ids: Sequence[str]) -> dic
 
 def verdicts_of(ctx: Context, ids: Sequence[str]) -> dict[str, list[Verdict]]:
     """This recipe's verdicts by trajectory id, sorted by id."""
-    own = side_rows(ctx, "verdicts", Stage.VERIFY, ids)
-    known = ctx.lake.verdicts(list(own)) if own else {}
-    return {
-        key: sorted((v for v in known.get(key, ()) if v.id in wanted), key=lambda v: v.id)
-        for key, wanted in own.items()
-    }
+    known = ctx.lake.verdicts(ids, fingerprints(ctx, Stage.VERIFY))
+    return {key: sorted(found, key=lambda verdict: verdict.id) for key, found in known.items()}
 
 
 def labels_of(ctx: Context, ids: Sequence[str]) -> dict[str, list[StepLabel]]:
     """This recipe's step labels by trajectory id, sorted by id."""
-    own = side_rows(ctx, "step_labels", Stage.LABEL, ids)
-    known = ctx.lake.labels(list(own)) if own else {}
-    return {
-        key: sorted((v for v in known.get(key, ()) if v.id in wanted), key=lambda v: v.id)
-        for key, wanted in own.items()
-    }
+    known = ctx.lake.labels(ids, fingerprints(ctx, Stage.LABEL))
+    return {key: sorted(found, key=lambda label: label.id) for key, found in known.items()}
 
 
 def reward_of(verdicts: Sequence[Verdict], *, inside: bool, model: bool) -> float | None:

@@ -82,6 +82,10 @@ class TrlGrpo(Exporter, frozen=True, kw_only=True):
             )
         return Plan(items=tuple(items), n_seen=len(tasks))
 
+    def trajectories_of(self, item: Item) -> Sequence[str]:
+        """The samples of the task."""
+        return tuple(item.params["trajectories"])
+
     def make(self, items: Sequence[Item], ctx: Context) -> Iterator[Made]:
         """Rows in the order of the items."""
         verdicts = facts.verdicts_of(ctx, [ref for item in items for ref in item.params["trajectories"]])
