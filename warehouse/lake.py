@@ -35,7 +35,7 @@ from warehouse.files import sweep
 from warehouse.index import RowIndex, during
 from warehouse.inserts import Note, insert, tell
 from warehouse.leases import Lease, Leases
-from warehouse.locks import writer_lock
+from warehouse.locks import locked, writer_lock
 from warehouse.reads import Reads
 from warehouse.spool import Spools
 from warehouse.tables import TABLES
@@ -87,7 +87,7 @@ class Lake(Reads):
             con.close()
         if not where.postgres:
             where.folder.mkdir(parents=True, exist_ok=True)
-        with writer_lock(where).held():
+        with locked(where):
             migrations.prepare(where)
             con = _attached(where)
             # Again under the lock: another process may have done it meanwhile.
@@ -274,9 +274,10 @@ class Lake(Reads):
         return int(self.sql("SELECT * FROM ducklake_current_snapshot('lake')").column(0)[0].as_py())
 
     def close(self) -> None:
-        """Closes the connection and ends the heartbeat."""
+        """Closes all connections and ends the heartbeat."""
         self.leases.close()
         self._engines.close()
+        self._lock.close()
 
     def __enter__(self) -> "Lake":
         return self

@@ -12,7 +12,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -33,6 +33,9 @@ class WriterLock(Protocol):
     def held(self, patience_s: float = PATIENCE_S) -> Iterator[None]:
         """Waits for the lock, holds it for the block; LakeError when it stays taken for `patience_s` seconds."""
         yield
+
+    def close(self) -> None:
+        """Ends what is kept open between two writes."""
 
 
 class FileLock:
@@ -64,6 +67,9 @@ class FileLock:
                 os.close(handle)
         finally:
             self._threads.release()
+
+    def close(self) -> None:
+        """See WriterLock: the file is open while the lock is held, no longer."""
 
     def _wait(self, handle: int, deadline: float, patience_s: float) -> None:
         pause = 0.001
@@ -118,6 +124,13 @@ class AdvisoryLock:
         finally:
             self._threads.release()
 
+    def close(self) -> None:
+        """See WriterLock; ends the session."""
+        with self._threads:
+            if self._con is not None:
+                self._con.close()
+                self._con = None
+
     def _connection(self) -> Any:
         if self._con is not None and not self._con.closed and not self._con.broken:
             return self._con
@@ -138,7 +151,14 @@ def postgres(url: str) -> Any:
 
 
 def writer_lock(address: Address) -> WriterLock:
-    """The lock of a lake."""
+    """The lock of a lake; whoever asks for it closes it."""
     if address.postgres:
         return AdvisoryLock(address.postgres)
     return FileLock(address.folder / LOCK)
+
+
+@contextmanager
+def locked(address: Address, patience_s: float = PATIENCE_S) -> Iterator[None]:
+    """The lock of a lake, for one block alone."""
+    with closing(writer_lock(address)) as lock, lock.held(patience_s):
+        yield

@@ -18,7 +18,7 @@ from schemas.ids import digest
 from warehouse.address import Address
 from warehouse.engine import Attach, connect
 from warehouse.failures import translated
-from warehouse.locks import LOCK, postgres, writer_lock
+from warehouse.locks import LOCK, locked, postgres
 from warehouse.tables import TABLES, create_statement
 from warehouse.views import VIEWS
 
@@ -165,7 +165,7 @@ def _wait_for_maker(address: Address) -> None:
     if not address.postgres and not (address.folder / LOCK).is_file():
         return
     try:
-        with writer_lock(address).held(_MAKING_S):
+        with locked(address, _MAKING_S):
             return
     except Unavailable:
         # A lake on read-only ground has no maker.

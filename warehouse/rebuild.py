@@ -22,7 +22,7 @@ from warehouse.checkpoint import Checkpoint
 from warehouse.engine import load
 from warehouse.files import on_disk
 from warehouse.lake import Lake
-from warehouse.locks import writer_lock
+from warehouse.locks import locked
 
 
 class Rebuilt(Base, frozen=True, kw_only=True):
@@ -61,7 +61,7 @@ def rebuild(address: str | Path) -> Rebuilt:
     _check_files(where, state)
     if where.shared:
         return _read_again(where, state, "")
-    with writer_lock(where).held():
+    with locked(where):
         aside = _set_aside(where)
         backup = Path(where.checkpoints) / f"{state.snapshot}.sqlite"
         restored = _restore(where, backup)

@@ -13,7 +13,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 import pytest
@@ -101,6 +103,25 @@ def address(server: int, tmp_path: Path, request: pytest.FixtureRequest) -> str:
         con.execute(f"DROP DATABASE IF EXISTS {name}")
         con.execute(f"CREATE DATABASE {name}")
     return f"postgresql://grist@127.0.0.1:{server}/{name}?data={tmp_path / 'shared'}"
+
+
+def test_a_closed_lake_leaves_no_session(address: str, server: int) -> None:
+    import psycopg
+
+    def sessions() -> list[str]:
+        found = "SELECT query FROM pg_stat_activity WHERE datname = %s"
+        with psycopg.connect(f"postgresql://grist@127.0.0.1:{server}/postgres", autocommit=True) as con:
+            return [row[0] for row in con.execute(found, [urlsplit(address).path[1:]]).fetchall()]
+
+    # Both lakes are still referred to: what ends their sessions is `close`.
+    with Lake.open(address) as lake, lake.leases.acquire("verify", "f", "b") or nullcontext():
+        fill(lake)
+        with lake.at(lake.snapshot()) as earlier:
+            earlier.sql("select count(*) from tasks")
+    deadline = time.monotonic() + 10
+    while (left := sessions()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert left == []
 
 
 def test_several_processes_make_one_lake(address: str) -> None:
