@@ -8,9 +8,9 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from gristmill.output import err
-from gristmill.prefect_server import server
-from gristmill.surroundings import prepare
+from gristmill.server.process import server
+from gristmill.server.settings import prepare
+from gristmill.views.output import err
 from schemas.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from warehouse.lake import Lake
 
 # Modules that a flow's run would import when nothing else is left to do.
-_LATER = ("fastapi.encoders", "gristmill.progress", "prefect.flow_engine", "prefect.task_engine", "pyarrow.dataset")
+_LATER = (
+    "fastapi.encoders",
+    "gristmill.views.progress",
+    "prefect.flow_engine",
+    "prefect.task_engine",
+    "pyarrow.dataset",
+)
 
 
 def call(
@@ -62,7 +68,7 @@ def call(
 
     with server(scheduler=False, meanwhile=meanwhile, afterwards=afterwards):
         from flows.way import lent, observe
-        from gristmill.progress import Drawn
+        from gristmill.views.progress import Drawn
 
         flow = getattr(importlib.import_module(f"flows.{flow_name}"), flow_name)
         with Drawn(err) as drawn, lent(lake, opened[0]):

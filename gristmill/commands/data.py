@@ -56,7 +56,7 @@ def import_(
     """Read foreign agent logs into the interlingua. Importing an appended file again reads only what is new."""
     import re
 
-    from gristmill.output import err
+    from gristmill.views.output import err
     from schemas.errors import UserError
     from schemas.vocabulary import Kind
     from tasks.recipe import parse_recipe, refuse_early
@@ -84,8 +84,8 @@ def import_(
             err.print(f"Left aside, for it is no data to import: {shown}", markup=False)
     notes: tuple[str, ...] = ()
     if fmt == "guess":
-        from tasks.normalize.guess import guess
-        from tasks.normalize.kinds import refuse_mixed
+        from tasks.normalize.guessing.guess import guess
+        from tasks.normalize.guessing.kinds import refuse_mixed
 
         strange = refuse_mixed(named)
         fmt, why, found, notes = guess(*named)
@@ -117,9 +117,9 @@ def import_(
 
 def _say_empty(files: list[Path]) -> None:
     """Names files that hold no record; UserError where there is no other."""
-    from gristmill.output import err
+    from gristmill.views.output import err
     from schemas.errors import UserError
-    from tasks.normalize.guess import is_empty
+    from tasks.normalize.guessing.look import is_empty
 
     empty = [path for path in files if is_empty(path)]
     if len(empty) == len(files):

@@ -32,10 +32,10 @@ def threshold(
 
     from flows.dataset import dataset
     from gristmill.commands.look import open_lake
-    from gristmill.differences import side_by_side
-    from gristmill.ids import short
-    from gristmill.output import out, print_json
-    from gristmill.runs import at
+    from gristmill.views.differences import side_by_side
+    from gristmill.views.ids import short
+    from gristmill.views.output import out, print_json
+    from gristmill.views.runs import at
     from tasks.context import Context
     from tasks.curate.explore import explore
     from tasks.curate.place import place_of

@@ -35,7 +35,7 @@ def open_lake(lake: str) -> "Lake":
 
 def run_id_of(lake: "Lake", given: str) -> str:
     """The one run whose id starts with `given`; for an empty string the newest that got as far as an entry."""
-    from gristmill.runs import run_of, runs_of
+    from gristmill.views.runs import run_of, runs_of
 
     found: str = run_of(runs_of(lake), given)["run_id"]
     return found
@@ -43,8 +43,8 @@ def run_id_of(lake: "Lake", given: str) -> str:
 
 def status(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
     """List the runs of the lake, with the items that all their entries planned. With RUN, show one entry by entry."""
-    from gristmill.output import out, print_json, table
-    from gristmill.runs import at, runs_of, status_of, took
+    from gristmill.views.output import out, print_json, table
+    from gristmill.views.runs import at, runs_of, status_of, took
 
     if run:
         funnel(run, lake, as_json)
@@ -67,9 +67,9 @@ def status(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption
 
 def funnel(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
     """Show every count of a run, with reasons. What went in, was kept, dropped, dead, pending; default: the newest."""
-    from gristmill.funnel import print_funnel
-    from gristmill.output import out, print_json
-    from gristmill.runs import at, print_heading, run_of, runs_of
+    from gristmill.views.funnel import print_funnel
+    from gristmill.views.output import out, print_json
+    from gristmill.views.runs import at, print_heading, run_of, runs_of
     from warehouse.counts import funnel_of
 
     opened = open_lake(lake)
@@ -91,9 +91,9 @@ def funnel(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption
 
 def failed(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
     """List dead letters: which item, where, why. Those of a run; default: of all runs."""
-    from gristmill.letters import letters_of, print_letters
-    from gristmill.output import out, print_json
-    from gristmill.runs import at, name_of, print_heading, run_of, runs_of
+    from gristmill.views.letters import letters_of, print_letters
+    from gristmill.views.output import out, print_json
+    from gristmill.views.runs import at, name_of, print_heading, run_of, runs_of
 
     opened = open_lake(lake)
     runs = runs_of(opened)
@@ -127,9 +127,9 @@ def query(
     lake: LakeOption = "lake",
 ) -> None:
     """Ask the lake anything that only reads. Answers while a refresh writes."""
-    from gristmill.answers import write_answer
-    from gristmill.ids import never_equal
-    from gristmill.output import err
+    from gristmill.views.answers import write_answer
+    from gristmill.views.ids import never_equal
+    from gristmill.views.output import err
     from warehouse.query import query as ask
 
     open_lake(lake).close()

@@ -21,8 +21,8 @@ def report(
     """Draw a run as a page to look at. Funnel, pass rates, groups, lengths, examples of what was dropped and why."""
     from pathlib import Path
 
-    from gristmill.output import out as console
-    from gristmill.report import write_report
+    from gristmill.views.output import out as console
+    from gristmill.views.report import write_report
     from schemas.errors import UserError
 
     if not out or Path(out).is_dir():

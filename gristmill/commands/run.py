@@ -62,8 +62,8 @@ def run_flow(
     check: see `gristmill.calling.call`.
     """
     from gristmill.calling import call
-    from gristmill.output import print_json
-    from gristmill.summary import print_summary
+    from gristmill.views.output import print_json
+    from gristmill.views.summary import print_summary
 
     def shown(summary: "Summary", opened: "Lake") -> None:
         if as_json:
@@ -73,7 +73,7 @@ def run_flow(
 
     summary = call(flow_name, lake, quiet=as_json, check=check, shown=shown, **parameters)
     if summary.over_limit:
-        from gristmill.summary import explain_failures
+        from gristmill.views.summary import explain_failures
 
         explain_failures(summary)
         raise typer.Exit(3)
@@ -99,9 +99,9 @@ def preview(
     resolve(lake)
     with tempfile.TemporaryDirectory(prefix="gristmill-preview-") as folder:
         from gristmill.calling import call
-        from gristmill.output import print_json
-        from gristmill.prospect import print_prospects, prospects
-        from gristmill.summary import estimate, print_estimate
+        from gristmill.views.output import print_json
+        from gristmill.views.prospect import print_prospects, prospects
+        from gristmill.views.summary import estimate, print_estimate
 
         out = str(Path(folder) / "out")
         summary = call("refresh", f"{folder}/lake", quiet=as_json, recipe=recipe, overrides=overrides, out=out, limit=3)
@@ -120,7 +120,7 @@ def validate(
     as_json: JsonOption = False,
 ) -> None:
     """Check RECIPE without running it. Its keys, its plug-ins, their options, the files and data sets they name."""
-    from gristmill.output import out, print_json
+    from gristmill.views.output import out, print_json
     from schemas.vocabulary import Stage
     from tasks.recipe import entries, load_recipe, refuse_early
 

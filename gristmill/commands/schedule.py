@@ -22,10 +22,10 @@ def deploy(
     as_json: JsonOption = False,
 ) -> None:
     """Register a scheduled refresh of RECIPE. `gristmill serve` runs it; a second one replaces the first."""
-    from gristmill.output import out as console
-    from gristmill.output import print_json
-    from gristmill.prefect_server import server
-    from gristmill.surroundings import prepare
+    from gristmill.server.process import server
+    from gristmill.server.settings import prepare
+    from gristmill.views.output import out as console
+    from gristmill.views.output import print_json
     from tasks.recipe import load_recipe
 
     name = load_recipe(recipe, overrides).name
@@ -54,9 +54,9 @@ def serve(
     import importlib
     import os
 
-    from gristmill.output import err
-    from gristmill.prefect_server import server
-    from gristmill.surroundings import prepare
+    from gristmill.server.process import server
+    from gristmill.server.settings import prepare
+    from gristmill.views.output import err
 
     # Nobody watches a schedule's runs: they say what they do.
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "INFO")

@@ -22,10 +22,10 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show a trajectory or a task as a person reads it."""
-    from gristmill.ids import given
-    from gristmill.output import print_json
-    from gristmill.reading import print_task, print_trajectory
-    from gristmill.story import story_of
+    from gristmill.views.ids import given
+    from gristmill.views.output import print_json
+    from gristmill.views.reading import print_task, print_trajectory
+    from gristmill.views.story import story_of
     from schemas.errors import UserError
 
     opened = open_lake(lake)
@@ -61,9 +61,9 @@ def why(
     as_json: JsonOption = False,
 ) -> None:
     """Tell the whole story of one item. Every decision that holds, with reason, score, evidence; --all: older too."""
-    from gristmill.ids import given
-    from gristmill.output import out, print_json
-    from gristmill.story import story_of
+    from gristmill.views.ids import given
+    from gristmill.views.output import out, print_json
+    from gristmill.views.story import story_of
     from schemas.errors import UserError
 
     opened = open_lake(lake)
@@ -103,7 +103,7 @@ def _in_order(rows: list[dict[str, Any]], *, holds: bool) -> list[dict[str, Any]
 
 def _print_ruling(row: dict[str, Any], apart: bool) -> None:
     """A line, and a second one with the evidence. apart: of which recipe it is."""
-    from gristmill.output import cut, out
+    from gristmill.views.output import cut, out
 
     score = "" if row["score"] is None else f"{row['score']:.4g}"
     line = f"{row['stage']:<11}{row['operator']:<22}{row['decision']:<6}{row['reason']:<22}{score:<8}"

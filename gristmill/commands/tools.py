@@ -25,7 +25,7 @@ def plugins(
     from rich.padding import Padding
 
     from gristmill.catalogue import catalogue, rewrapped
-    from gristmill.output import out, print_json
+    from gristmill.views.output import out, print_json
     from schemas.errors import UserError, meant
     from schemas.vocabulary import Stage
 
@@ -93,7 +93,7 @@ def bench(
 def doctor(lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
     """Check the sandbox, the lake, models, extensions. And say what to do about each."""
     from gristmill.health import examine
-    from gristmill.output import out, print_json
+    from gristmill.views.output import out, print_json
 
     findings = examine(lake)
     if as_json:
@@ -112,7 +112,7 @@ def doctor(lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
 
 def setup() -> None:
     """Prepare the embedded model and the kernels. Once; nothing is downloaded, a package holds the weights."""
-    from gristmill.output import err
+    from gristmill.views.output import err
     from tasks.curate.similarity.warm import warm
     from tasks.normalize.columnar.warm import warm as warm_import
     from tasks.rollout.engine.model_files import prepare_model
@@ -129,7 +129,7 @@ def environment(
     as_json: JsonOption = False,
 ) -> None:
     """Build the environment that tasks with PINs run in. The only step that downloads packages."""
-    from gristmill.output import out, print_json
+    from gristmill.views.output import out, print_json
     from tasks.sandbox.programs.environments import build, place
     from tasks.sandbox.state import state_dir
 
@@ -145,7 +145,7 @@ def environment(
 def maintain(lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
     """Merge small files, clean up what nothing names. Old snapshots expire; it waits until no refresh is writing."""
     from gristmill.commands.look import open_lake
-    from gristmill.output import out, print_json
+    from gristmill.views.output import out, print_json
     from warehouse.lake import Lake
     from warehouse.maintenance import maintain as run_maintenance
 

@@ -26,7 +26,7 @@ def verify(
     from datetime import UTC, datetime
 
     from gristmill.commands.look import open_lake
-    from gristmill.output import out, print_json, table
+    from gristmill.views.output import out, print_json, table
     from schemas.errors import UserError
     from tasks.verify.again import again as judge_again
     from tasks.verify.again import lines

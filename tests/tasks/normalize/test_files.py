@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import UserError
-from tasks.normalize.guess import guess, is_empty
-from tasks.normalize.kinds import refuse_mixed
+from tasks.normalize.guessing.guess import guess
+from tasks.normalize.guessing.kinds import refuse_mixed
+from tasks.normalize.guessing.look import is_empty
 from tasks.normalize.source.files import beside_data, expand
 
 RECORD = b'{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}]}\n'

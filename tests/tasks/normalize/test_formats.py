@@ -9,7 +9,7 @@ import pytest
 from schemas.errors import UserError
 from schemas.trajectory import Trajectory
 from schemas.vocabulary import Kind, Stage
-from tasks.normalize.guess import guess
+from tasks.normalize.guessing.guess import guess
 from tasks.registry import plugin_ids
 
 EXAMPLES = Path(__file__).parent / "examples"

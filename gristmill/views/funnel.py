@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.padding import Padding
 
-from gristmill.output import out, reasons_text
+from gristmill.views.output import out, reasons_text
 from schemas.vocabulary import Stage
 
 if TYPE_CHECKING:

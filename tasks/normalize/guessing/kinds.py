@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from schemas.errors import UserError
-from tasks.normalize.guess import format_of, is_empty
+from tasks.normalize.guessing.guess import format_of
+from tasks.normalize.guessing.look import is_empty
 
 LOOKED_AT = 200
 

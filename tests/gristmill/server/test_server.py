@@ -8,7 +8,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def import_log(folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from schemas.vocabulary import Kind
 from tasks.normalize.base import Importer
-from tasks.normalize.guess import guess
+from tasks.normalize.guessing.guess import guess
 from tasks.registry import build
 
 XML = "I look.\n<function=bash>\n<parameter=command>ls</parameter>\n</function>"

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gristmill.children import die_with_parent
-from gristmill.prefect_app import SETTINGS
-from gristmill.prefect_database import provide
+from gristmill.server.app import SETTINGS
+from gristmill.server.children import die_with_parent
+from gristmill.server.database import provide
 from schemas.errors import Unavailable
 
 _PORT = 4200
@@ -108,7 +108,7 @@ def _lean(current: bool) -> "tuple[subprocess.Popen[bytes], str]":
     migrate = {"PREFECT_SERVER_DATABASE_MIGRATE_ON_START": "false"} if current else {}
     with socket.create_server(("127.0.0.1", 0)) as listening:
         file = listening.fileno()
-        process = _started(["gristmill.prefect_app", str(file)], {**SETTINGS, **migrate, **os.environ}, file)
+        process = _started(["gristmill.server.app", str(file)], {**SETTINGS, **migrate, **os.environ}, file)
         return process, _address(listening.getsockname()[1])
 
 

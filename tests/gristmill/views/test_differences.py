@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.differences import side_by_side
+from gristmill.views.differences import side_by_side
 
 LEAD = "Please write a function which sorts the list of"
 

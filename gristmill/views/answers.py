@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from gristmill.ids import short
-from gristmill.output import cut
+from gristmill.views.ids import short
+from gristmill.views.output import cut
 from schemas.errors import UserError
 
 FORMATS = ("table", "json", "csv", "parquet")
@@ -99,7 +99,7 @@ def _cell(value: object) -> str:
 
 
 def _show(answer: pa.Table) -> None:
-    from gristmill.output import out, records, table
+    from gristmill.views.output import out, records, table
 
     names = answer.column_names
     if not answer.num_rows:

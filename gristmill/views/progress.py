@@ -17,7 +17,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from gristmill.output import reasons_text
+from gristmill.views.output import reasons_text
 from schemas.vocabulary import Stage
 from tasks.batch import BatchSummary
 from tasks.stage import EntryReport

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gristmill.prefect_database import provide
+from gristmill.server.database import provide
 from schemas.folders import cache_folder
 
 

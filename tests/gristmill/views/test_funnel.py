@@ -1,6 +1,6 @@
 """Entries of one stage that use the same plug-in are told apart by what differs in them."""
 
-from gristmill.funnel import told_apart
+from gristmill.views.funnel import told_apart
 
 
 def test_the_first_short_option_that_differs_tells_entries_apart() -> None:

@@ -7,7 +7,7 @@ known before the work is done. What is decided is counted in the lake by the ent
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from gristmill.output import out, table
+from gristmill.views.output import out, table
 from schemas.vocabulary import Stage
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Prospect(NamedTuple):
 def prospects(
     recipe: "Recipe", folder: Path, summary: "Summary", figures: dict[str, float], lake: str
 ) -> list[Prospect]:
-    """One line per entry, by stage. folder: the recipe's; figures: see `gristmill.summary.estimate`."""
+    """One line per entry, by stage. folder: the recipe's; figures: see `gristmill.views.summary.estimate`."""
     from tasks.context import Context
     from tasks.recipe import entries, operator_of
     from warehouse import migrations

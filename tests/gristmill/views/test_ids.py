@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from gristmill.ids import given, never_equal, short
+from gristmill.views.ids import given, never_equal, short
 
 ID = "cfd0591d58ca5f0a1754bcdbefacebef"
 

@@ -1,6 +1,6 @@
-"""The Prefect server of one command, as a program: `gristmill.prefect_server` starts it on a socket of its own.
+"""The Prefect server of one command, as a program: `gristmill.server.process` starts it on a socket of its own.
 
-    python -m gristmill.prefect_app FD
+    python -m gristmill.server.app FD
 
 Prefect's own `prefect server start` takes 4.2 s of CPU time to answer, this 2.2 s. Nobody can look at a server that
 is gone with its command, so it has no pages, no scheduler, no automations and no live streams; runs, task runs,

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gristmill.ids import given
-from gristmill.output import cut, out
+from gristmill.views.ids import given
+from gristmill.views.output import cut, out
 from schemas.errors import UserError
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gristmill.funnel import recipe_of_run, told_apart
-from gristmill.output import cut, reasons_text
-from gristmill.summary import pass_rates
+from gristmill.views.funnel import recipe_of_run, told_apart
+from gristmill.views.output import cut, reasons_text
+from gristmill.views.summary import pass_rates
 from schemas.trajectory import Trajectory, text_of
 from schemas.vocabulary import Stage
 from warehouse.counts import funnel_of

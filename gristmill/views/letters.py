@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from gristmill.ids import short
-from gristmill.output import cut, out
+from gristmill.views.ids import short
+from gristmill.views.output import cut, out
 
 if TYPE_CHECKING:
     from warehouse.lake import Lake

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 
-from gristmill.output import cut
+from gristmill.views.output import cut
 from tasks.curate.explore import common_lead
 
 # Words of a shared stretch that stay on each side of a difference, and signs shown of one side of a difference.

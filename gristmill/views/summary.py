@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gristmill.funnel import print_funnel
-from gristmill.output import err, out, reasons_text, table
-from gristmill.runs import at
+from gristmill.views.funnel import print_funnel
+from gristmill.views.output import err, out, reasons_text, table
+from gristmill.views.runs import at
 from schemas.vocabulary import Stage
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from gristmill.children import die_with_parent
+from gristmill.server.children import die_with_parent
 from schemas.folders import cache_folder
 
 _NAME = "prefect.db"

@@ -3,7 +3,7 @@
 from rich.markup import escape
 from rich.rule import Rule
 
-from gristmill.output import out
+from gristmill.views.output import out
 from schemas.rows import Verdict
 from schemas.task import Task
 from schemas.trajectory import Step, Trajectory, text_of

@@ -1,0 +1,1 @@
+"""What a person sees of a run, a lake and its rows: tables, pages, progress."""

@@ -1,0 +1,1 @@
+"""Which importer reads files that nobody has described, and with which options."""
