@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import typer
 
-from gristmill.commands import data, explore, look, report, run, schedule, story, tools, verify
+from gristmill.commands import data, explore, ingest, look, report, run, schedule, story, tools, verify
 
 app = typer.Typer(
     name="gristmill",
@@ -22,7 +22,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     add_completion=False,
 )
-for group in (run, look, story, report, data, explore, schedule, tools, verify):
+for group in (run, look, story, report, ingest, data, explore, schedule, tools, verify):
     group.add_to(app)
 
 _interrupts: list[bool] = []

@@ -41,6 +41,8 @@ def test_help_imports_nothing_heavy() -> None:
         (("export", "x", "--format", "magic", "--out", "o"), "Unknown exporter 'magic'"),
         (("import", "magic", "x.jsonl"), "Unknown importer 'magic'"),
         (("import", "openai_chat", "absent.jsonl"), "No data file at"),
+        (("import", "openai_chat", "absent.jsonl", "--dataset", "My Logs"), "--dataset 'My Logs' is no name"),
+        (("import", "openai_chat", "absent.jsonl", "--option", "calls"), "--option 'calls' is not KEY=VALUE"),
     ],
 )
 def test_a_mistake_is_explained_and_exits_2(tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:

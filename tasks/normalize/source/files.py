@@ -4,6 +4,7 @@ A path is a file, a folder (searched for data files) or a glob. The shape of a f
 its first bytes: lines (JSONL), list (one JSON list), document (one JSON object), table (Parquet or Arrow).
 """
 
+import os
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from schemas.errors import UserError
+from warehouse.locks import LOCK
 
 SUFFIXES = frozenset({".jsonl", ".ndjson", ".json", ".traj", ".parquet", ".arrow"})
 # The first bytes of compressed files, and what unpacks them.
@@ -52,6 +54,8 @@ def expand(paths: Sequence[str], base: Path, base_is: str = "the recipe's folder
     for given in paths:
         path = Path(given).expanduser()
         path = path if path.is_absolute() else base / path
+        if (path / LOCK).is_file():
+            raise UserError(f"'{given}' is a lake: what is in it need not be imported.", todo="Use it with --lake.")
         matches = sorted(_matches(path))
         if not matches:
             where = "" if Path(given).expanduser().is_absolute() else f" in {base_is}, {base.resolve()}"
@@ -87,39 +91,38 @@ def _matches(path: Path) -> Iterable[Path]:
     if path.is_file():
         return [path]
     if path.is_dir():
-        return [
-            item for item in path.rglob("*") if item.suffix in SUFFIXES and item.is_file() and not _beside(item, path)
-        ]
+        return contents_of(path).data
     if any(mark in str(path) for mark in "*?["):
         anchor = Path(path.anchor) if path.is_absolute() else Path()
         return [item for item in anchor.glob(str(path.relative_to(anchor))) if item.is_file()]
     return []
 
 
-def _beside(item: Path, folder: Path) -> bool:
-    """Whether a file of a folder stands beside data: it describes other files, or is of an export below the folder."""
-    if item.name in _ABOUT:
+class Contents(NamedTuple):
+    """What a folder holds to import, and what stands beside it: files that are no data, exports, lakes."""
+
+    data: list[Path]
+    beside: list[Path]
+
+
+def contents_of(folder: Path) -> Contents:
+    """Sorts what lies below a folder; an export or a lake below it is one thing. Links to folders are not followed."""
+    data: list[Path] = []
+    beside: list[Path] = []
+    for where, folders, files in os.walk(folder):
+        own = [path for name in folders if _is_ours(path := Path(where, name))]
+        beside += own
+        folders[:] = [name for name in folders if Path(where, name) not in own]
+        for path in (Path(where, name) for name in files):
+            if path.is_file():
+                (data if path.suffix in SUFFIXES and path.name not in _ABOUT else beside).append(path)
+    return Contents(sorted(data), sorted(beside))
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a folder is a lake, or holds shards that Gristmill wrote: their manifest says so at its beginning."""
+    if (folder / LOCK).is_file():
         return True
-    at = item.parent
-    while at != folder:
-        if is_export(at):
-            return True
-        at = at.parent
-    return False
-
-
-def beside_data(folder: Path) -> list[Path]:
-    """What `expand` leaves aside in a folder: exports below it as a whole, and files that are no data."""
-    exports = [path.parent for path in folder.rglob(_MANIFEST) if path.parent != folder and is_export(path.parent)]
-    others = [
-        path for path in folder.rglob("*") if path.is_file() and (path.suffix not in SUFFIXES or path.name in _ABOUT)
-    ]
-    inner = set(exports)
-    return sorted([*exports, *(path for path in others if not inner.intersection(path.parents))])
-
-
-def is_export(folder: Path) -> bool:
-    """Whether a folder holds shards that Gristmill wrote: its manifest says so at its beginning."""
     manifest = folder / _MANIFEST
     if not manifest.is_file():
         return False

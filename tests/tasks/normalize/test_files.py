@@ -11,7 +11,9 @@ from schemas.errors import UserError
 from tasks.normalize.guessing.guess import guess
 from tasks.normalize.guessing.kinds import refuse_mixed
 from tasks.normalize.guessing.look import is_empty
-from tasks.normalize.source.files import beside_data, expand
+from tasks.normalize.source.files import contents_of, expand
+from tests.warehouse.filled import STAMP, make_tasks
+from warehouse.lake import Lake
 
 RECORD = b'{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}]}\n'
 
@@ -52,8 +54,19 @@ def test_what_describes_data_and_exports_below_a_folder_are_left_aside(tmp_path:
     (tmp_path / "README.md").write_text("# logs")
     (tmp_path / "out" / "manifest.json").write_text('{"files": [], "gristmill": 1}')
     assert [file.name for file in expand((str(tmp_path),), tmp_path)] == ["a.jsonl"]
-    assert [path.name for path in beside_data(tmp_path)] == ["README.md", "dataset_info.json", "out"]
+    assert [path.name for path in contents_of(tmp_path).beside] == ["README.md", "dataset_info.json", "out"]
     assert [file.path.name for file in expand((str(tmp_path / "out"),), tmp_path)] == ["b.jsonl"]
+
+
+def test_a_lake_is_left_aside_in_a_folder_and_refused_by_itself(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(RECORD)
+    with Lake.open(tmp_path / "lake") as lake:
+        lake.append(STAMP, {"tasks": make_tasks(1)})
+    assert list((tmp_path / "lake").rglob("*.parquet"))
+    assert [file.name for file in expand((str(tmp_path),), tmp_path)] == ["a.jsonl"]
+    assert contents_of(tmp_path).beside == [tmp_path / "lake"]
+    with pytest.raises(UserError, match="'lake' is a lake"):
+        expand(("lake",), tmp_path)
 
 
 def test_several_formats_are_refused_with_a_command_for_each(tmp_path: Path) -> None:
