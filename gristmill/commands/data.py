@@ -26,10 +26,12 @@ def export(
     """Write dataset NAME as shards in one format. As it stands, or at an earlier snapshot."""
     from flows.dataset import dataset
     from schemas.vocabulary import Kind
+    from tasks.emit.folder import refuse_foreign
     from tasks.registry import plugin_class
     from warehouse.lake import Lake
 
     plugin_class(Kind.EXPORTER, fmt)
+    refuse_foreign(Path(out).expanduser())
     with Lake.open(lake, read_only=True) as opened:
         dataset(opened if snapshot is None else opened.at(snapshot), name)
     run_flow("export", lake, as_json, name=name, fmt=fmt, out=out, snapshot=snapshot)

@@ -39,6 +39,7 @@ def test_help_imports_nothing_heavy() -> None:
         (("train", "absent", "--method", "sft"), "No folder of shards at 'absent'"),
         (("train", ".", "--method", "magic"), "Unknown trainer 'magic'"),
         (("export", "x", "--format", "magic", "--out", "o"), "Unknown exporter 'magic'"),
+        (("export", "x", "--format", "openai_chat", "--out", "/"), "'/' holds files that are no shards"),
         (("import", "magic", "x.jsonl"), "Unknown importer 'magic'"),
         (("import", "openai_chat", "absent.jsonl"), "No data file at"),
         (("import", "openai_chat", "absent.jsonl", "--dataset", "My Logs"), "--dataset 'My Logs' is no name"),
