@@ -4,6 +4,7 @@ An exporter's own part is `make`: items in, rows or a reason for leaving them ou
 trustworthy is here: the order (by id), one schema, the counts, the manifest written last, the rename.
 """
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,8 +27,8 @@ from tasks.emit.times import times_of
 from tasks.operator import Effect, Item, Operator, Outcome, Plan, Result, Unit, WorkingSet, drop, keep, select_ids
 from warehouse.blobs import Blobs
 
-# Items whose inputs are held in memory at once.
-_CHUNK = 256
+# Items whose inputs are held in memory at once, and how often a long export says how far it is, seconds.
+_CHUNK, _SIGN_OF_LIFE_S = 256, 5.0
 # Where an exporter's items lie, apart from trajectories; and what else is asked for by trajectory.
 _TABLES = {"task": "tasks", "pair": "pairs"}
 _SIDE = ("verdicts", "step_labels", "token_spans")
@@ -226,8 +227,12 @@ class Exporter(Operator, frozen=True, kw_only=True):
         return {(_TABLES.get(self.reads, "trajectories"), "id"): refs, **side}
 
     def _chunks(self, ordered: Sequence[Item], ctx: Context, media: MediaFolder) -> Iterator[Made]:
-        """What each item became, its media written."""
+        """What each item became, its media written; says now and then how far it is, since a set is one batch."""
+        spoke = time.monotonic()
         for start in range(0, len(ordered), _CHUNK):
+            if time.monotonic() - spoke >= _SIGN_OF_LIFE_S:
+                ctx.say(f"{self.label}: {start:,} of {len(ordered):,} items written")
+                spoke = time.monotonic()
             for made in self.make(ordered[start : start + _CHUNK], ctx):
                 try:
                     media.add(made.media)

@@ -11,10 +11,12 @@ import msgspec
 import pytest
 
 from schemas.ids import content_id
+from schemas.recipe import Recipe
 from schemas.rows import StepLabel
 from schemas.trajectory import Outcome, Trajectory
 from schemas.vocabulary import Kind, Source
 from tasks.context import Context
+from tasks.emit import base
 from tasks.emit.base import Exporter, Written
 from tasks.emit.manifest import read_manifest
 from tasks.operator import WorkingSet
@@ -132,3 +134,15 @@ def test_a_second_export_of_less_replaces_the_folder(
     assert read_manifest(tmp_path / "x").n_rows == 1
     assert len(lines(tmp_path / "x")) == 1
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
+
+
+def test_a_long_export_says_how_far_it_is(
+    lake: Lake, given: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "_CHUNK", 2)
+    monkeypatch.setattr(base, "_SIGN_OF_LIFE_S", 0.0)
+    inputs = put(lake, given, [given.chat(f"question {number}", "answer") for number in range(5)])
+    said: list[str] = []
+    ctx = Context(Recipe(name="test"), lake, "run", tmp_path, tmp_path / "out", say=said.append)
+    export(ctx, inputs, "sharegpt", tmp_path / "shards")
+    assert said == [f"shards: {done} of 5 items written" for done in (0, 2, 4)]
