@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -187,6 +188,15 @@ def test_answers_while_another_thread_writes(lake: Lake) -> None:
     assert all(count % 10 == 0 for count in counts)
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Ctrl-C as a terminal's process knows it: one that a shell started in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_ends_a_query_at_once(lake: Lake) -> None:
     fill(lake)
     endless = "select count(*) from range(1000000) a, range(1000000) b where a.range + b.range = -1"
