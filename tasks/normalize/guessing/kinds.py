@@ -20,7 +20,8 @@ def refuse_mixed(files: Sequence[Path]) -> list[Path]:
     unknown = found.pop(None, [])
     if len(found) < 2:
         return unknown
-    lines = [f"  gristmill import {fmt} {_named(paths)} --dataset NAME" for fmt, paths in found.items() if fmt]
+    # Without the format: what else there is to guess would not be guessed with it.
+    lines = [f"  gristmill import {_named(paths)} --dataset NAME   # {fmt}" for fmt, paths in found.items()]
     raise UserError(
         f"The files have {len(found)} formats: {', '.join(f'{fmt} ({len(of)})' for fmt, of in found.items())}.",
         "One import reads one format.",
