@@ -31,7 +31,7 @@ _interrupts: list[bool] = []
 _REFUSALS = frozenset(
     {
         *(errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT),
-        *(errno.EEXIST, errno.EISDIR, errno.ENOTDIR),
+        *(errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP),
     }
 )
 

@@ -25,9 +25,9 @@ from warehouse.failures import translated
 # From how many keys on a pass over the table is worth more than finding them a few hundred at a time.
 LEAST = 2048
 # Rows of a range, and how many ranges there are at most: each has an open file while rows are dealt out.
-_RANGE, _RANGES = 1024, 256
-# Rows dealt out at once.
-_BATCH = 2048
+_RANGE, _RANGES = 128, 256
+# Rows, or bytes of them, dealt out at once, and how many rows are taken from DuckDB at a time.
+_BATCH, _BATCH_BYTES, _STEP = 2048, 32 << 20, 64
 _PACKED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
@@ -60,7 +60,7 @@ class Spool:
         con.register("ids", pa.table({"id": pa.array(self.keys, pa.large_string())}))
         try:
             query = f'SELECT * FROM lake.main.{self.table} WHERE "{self.column}" IN (SELECT id FROM ids)'
-            reader = con.execute(query).to_arrow_reader(_BATCH)
+            reader = con.execute(query).to_arrow_reader(_STEP)
             self._deal(reader)
             self._schema = reader.schema
         finally:
@@ -85,18 +85,18 @@ class Spool:
     def _deal(self, reader: pa.RecordBatchReader) -> None:
         writers: dict[int, pa.ipc.RecordBatchStreamWriter] = {}
         try:
-            for batch in reader:
-                places = self._places(_bytes(batch.column(self.column).to_pylist()))
+            for rows in _gathered(reader):
+                places = self._places(_bytes(rows.column(self.column).to_pylist()))
                 assert places is not None
                 ranges = places // self._size
                 order = np.argsort(ranges, kind="stable")
-                dealt, numbers = batch.take(pa.array(order)), ranges[order]
+                dealt, numbers = rows.take(pa.array(order)), ranges[order]
                 cuts = [0, *(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist(), len(numbers)]
                 for start, stop in pairwise(cuts if len(numbers) else []):
                     number = int(numbers[start])
                     if number not in writers:
-                        writers[number] = pa.ipc.new_stream(self._file(number), batch.schema, options=_PACKED)
-                    writers[number].write_batch(dealt.slice(start, stop - start))
+                        writers[number] = pa.ipc.new_stream(self._file(number), rows.schema, options=_PACKED)
+                    writers[number].write_table(dealt.slice(start, stop - start).combine_chunks())
         finally:
             for writer in writers.values():
                 writer.close()
@@ -120,6 +120,18 @@ class Spool:
         return str(self.folder / f"{number}.arrows")
 
 
+def _gathered(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
+    """The rows in pieces of _BATCH, or of _BATCH_BYTES where they are long."""
+    held: list[pa.RecordBatch] = []
+    for batch in reader:
+        held.append(batch)
+        if sum(one.num_rows for one in held) >= _BATCH or sum(one.nbytes for one in held) >= _BATCH_BYTES:
+            yield pa.Table.from_batches(held).combine_chunks()
+            held = []
+    if held:
+        yield pa.Table.from_batches(held).combine_chunks()
+
+
 class Spools(threading.local):
     """The spools of a lake, of the thread that asked for them."""
 
@@ -133,7 +145,7 @@ class Spools(threading.local):
         before = self.held
         with tempfile.TemporaryDirectory(prefix="gristmill-spool-") as folder:
             self.held = before | {
-                (table, column): Spool(table, column, keys, Path(folder, table))
+                (table, column): Spool(table, column, keys, Path(folder, f"{table}.{column}"))
                 for (table, column), keys in wanted.items()
                 if len(keys) >= LEAST
             }

@@ -68,10 +68,15 @@ def why(
 
     opened = open_lake(lake)
     ref = given(ref)
+    if not ref:
+        raise UserError("No item was named.", todo=_FIND)
     rows = story_of(opened, ref)
     if not rows:
         raise UserError(f"No decision in this lake concerns '{ref}'.", todo=_FIND)
     starts = sorted({i for r in rows for i in (r["item_id"], *r["outputs"], *r["parents"]) if i.startswith(ref)})
+    if ref in starts:
+        # What is written in full is meant, though it begins others: "a.jsonl:1".
+        rows, starts = [r for r in rows if ref in (r["item_id"], *r["outputs"], *r["parents"])], [ref]
     if len(starts) > 1:
         raise UserError(f"'{ref}' is the start of {len(starts)} ids.", ", ".join(starts[:5]), "Give more of it.")
     if as_json:

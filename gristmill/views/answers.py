@@ -14,6 +14,7 @@ from gristmill.views.output import cut
 from schemas.errors import UserError
 
 FORMATS = ("table", "json", "csv", "parquet")
+_BY_SUFFIX = {".json": "json", ".jsonl": "json", ".ndjson": "json", ".parquet": "parquet"}
 _SHOWN_ROWS = 200
 _SHOWN_CHARACTERS = 400
 
@@ -26,8 +27,11 @@ def write_answer(answer: pa.Table, fmt: str, out: str) -> None:
         raise UserError("Parquet does not go to standard output.", todo="Name a file with --out FILE.parquet")
     if out and (Path(out).is_dir() or not Path(out).parent.is_dir()):
         raise UserError(f"Nothing can be written to '{out}'.", "--out names a file in a folder that exists.")
+    if fmt == "table" and out:
+        # Where nothing else was asked for, the file's name says it; CSV, which every program reads, where it does not.
+        fmt = _BY_SUFFIX.get(Path(out).suffix, "csv")
     answer = answer.rename_columns(_distinct(answer.column_names))
-    if fmt == "table" and not out:
+    if fmt == "table":
         _show(answer)
         return
     if not out:
@@ -40,7 +44,7 @@ def write_answer(answer: pa.Table, fmt: str, out: str) -> None:
 
         pq.write_table(answer, partial)
     else:
-        partial.write_text(_text(answer, "csv" if fmt == "table" else fmt), encoding="utf-8")
+        partial.write_text(_text(answer, fmt), encoding="utf-8")
     partial.replace(target)
 
 

@@ -9,9 +9,20 @@ import msgspec
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 out = Console(highlight=False, soft_wrap=False)
 err = Console(stderr=True, highlight=False)
+
+
+# Foreign text may hold what a terminal obeys: control characters but tab and line break, shown by Unicode's pictures.
+_CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"} | {0x7F: 0x2421}
+_CONTROLS |= dict.fromkeys(range(128, 160), 65533)
+
+
+def harmless(text: str) -> str:
+    """The text without anything that a terminal obeys."""
+    return text.translate(_CONTROLS)
 
 
 def print_json(value: Any) -> None:
@@ -26,10 +37,15 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, 
     for column in columns:
         side: Literal["left", "right"] = "right" if column in aligned else "left"
         shown.add_column(
-            column, justify=side, overflow="fold", min_width=min(len(column), 12), no_wrap=column == columns[0]
+            Text(harmless(column)),
+            justify=side,
+            overflow="fold",
+            min_width=min(len(column), 12),
+            no_wrap=column == columns[0],
         )
     for row in rows:
-        shown.add_row(*("" if cell is None else str(cell) for cell in row))
+        # As Text, for "[/INST]" would be taken for markup.
+        shown.add_row(*(Text("" if cell is None else harmless(str(cell))) for cell in row))
     out.print(shown)
 
 
@@ -39,7 +55,7 @@ def records(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     for number, row in enumerate(rows, 1):
         out.print(f"[bold]row {number}[/bold]")
         for column, cell in zip(columns, row, strict=True):
-            out.print(f"  {column:<{width}}  {'' if cell is None else cell}", markup=False)
+            out.print(f"  {column:<{width}}  {'' if cell is None else harmless(str(cell))}", markup=False)
 
 
 def cut(text: str, most: int) -> str:

@@ -1,9 +1,9 @@
 """Shows a trajectory or a task as a person reads it."""
 
-from rich.markup import escape
+from rich.markup import escape as escaped
 from rich.rule import Rule
 
-from gristmill.views.output import out
+from gristmill.views.output import harmless, out
 from schemas.rows import Verdict
 from schemas.task import Task
 from schemas.trajectory import Step, Trajectory, text_of
@@ -12,14 +12,19 @@ from schemas.vocabulary import PartType
 _COLOURS = {"system": "magenta", "user": "cyan", "agent": "green", "environment": "yellow"}
 
 
+def escape(text: str) -> str:
+    """Foreign text as it stands, neither markup nor orders to the terminal."""
+    return escaped(harmless(text))
+
+
 def print_trajectory(trajectory: Trajectory, verdicts: list[Verdict]) -> None:
     """Every step with its calls and results, then what the source and our verifiers say."""
     policy = " · ".join(
         part for part in (trajectory.policy.teacher, trajectory.policy.model, trajectory.policy.strategy) if part
     )
-    out.print(f"[bold]{trajectory.id}[/bold]  {policy}")
+    out.print(f"[bold]{trajectory.id}[/bold]  {escape(policy)}")
     if trajectory.task_id:
-        out.print(f"[dim]task {trajectory.task_id}, sample {trajectory.sample_index}[/dim]")
+        out.print(f"[dim]task {escape(trajectory.task_id)}, sample {trajectory.sample_index}[/dim]")
     for number, step in enumerate(trajectory.steps):
         _print_step(number, step)
     out.print(Rule())
@@ -39,7 +44,9 @@ def _print_step(number: int, step: Step) -> None:
         out.print(escape(text))
     for part in step.content:
         if part.type is not PartType.TEXT:
-            out.print(f"[dim]({part.type} {part.media_type or ''} {part.uri or part.sha256 or ''})[/dim]")
+            out.print(
+                f"[dim]({part.type} {escape(part.media_type or '')} {escape(part.uri or part.sha256 or '')})[/dim]"
+            )
     for call in step.tool_calls:
         out.print(f"[bold]→ {escape(call.name)}[/bold] {escape(call.arguments)}")
     for result in step.results:
@@ -49,9 +56,9 @@ def _print_step(number: int, step: Step) -> None:
 
 def print_task(task: Task) -> None:
     """The prompt, the verifier's name and where the task comes from; never its hidden tests."""
-    out.print(f"[bold]{task.id}[/bold]  {task.kind}  {task.name or ''}")
+    out.print(f"[bold]{task.id}[/bold]  {escape(task.kind)}  {escape(task.name or '')}")
     for message in task.prompt:
-        out.print(Rule(message.role, align="left"))
+        out.print(Rule(escape(message.role), align="left"))
         out.print(escape(message.content))
     out.print(Rule())
-    out.print(f"verified by {task.verifier.use}; from {task.provenance.dataset or 'this recipe'}")
+    out.print(f"verified by {task.verifier.use}; from {escape(task.provenance.dataset or 'this recipe')}")

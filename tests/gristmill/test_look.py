@@ -177,3 +177,34 @@ def test_a_lake_without_a_run_says_how_to_make_one(tmp_path: Path) -> None:
     assert "gristmill run RECIPE" in gristmill("status", cwd=tmp_path)[0]
     assert "gristmill run RECIPE" in gristmill("funnel", cwd=tmp_path, code=2)[1]
     assert gristmill("failed", cwd=tmp_path)[0] == "No dead letters.\n"
+
+
+def test_foreign_text_is_neither_markup_nor_an_order_to_the_terminal(tmp_path: Path) -> None:
+    turns = [{"role": "user", "content": "[/INST] hi \x1b]0;x\x07"}, {"role": "assistant", "content": "[red]a[/red]"}]
+    (tmp_path / "a.jsonl").write_text(json.dumps({"messages": turns}) + "\n", encoding="utf-8")
+    gristmill("import", "a.jsonl", cwd=tmp_path)
+    query = 'select id, steps[1].content[1].text as "[/b]", steps[2].content[1].text as said from trajectories'
+    shown, _ = gristmill("query", query, cwd=tmp_path)
+    ref = json.loads(gristmill("query", query, "--format", "json", cwd=tmp_path)[0])["id"]
+    for text in (shown, gristmill("show", ref, cwd=tmp_path)[0]):
+        assert "[/INST] hi ␛]0;x␇" in text and "[red]a[/red]" in text and "\x1b" not in text
+    assert "[/b]" in shown
+
+
+def test_an_item_named_in_full_is_meant_though_it_begins_others(tmp_path: Path) -> None:
+    lines = [json.dumps({"messages": [{"role": "user", "content": f"text {number}"}]}) for number in range(12)]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    gristmill("import", "a.jsonl", cwd=tmp_path)
+    story = json.loads(gristmill("why", "a.jsonl:1", "--json", cwd=tmp_path)[0])
+    assert [row["parents"] for row in story] == [["a.jsonl:1"]]
+    assert "No item was named" in gristmill("why", "…", cwd=tmp_path, code=2)[1]
+
+
+def test_a_file_gets_the_format_that_its_name_says(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(json.dumps({"messages": [{"role": "user", "content": "x"}]}) + "\n")
+    gristmill("import", "a.jsonl", cwd=tmp_path)
+    for name in ("o.jsonl", "o.csv", "o.parquet"):
+        gristmill("query", "select 7 as n from trajectories", "--out", name, cwd=tmp_path)
+    assert (tmp_path / "o.jsonl").read_text() == '{"n": 7}\n'
+    assert (tmp_path / "o.csv").read_text() == "n\n7\n"
+    assert (tmp_path / "o.parquet").read_bytes()[:4] == b"PAR1"

@@ -42,6 +42,7 @@ from tasks.normalize.columnar.tables import (
     WIDE_END,
     WIDE_KEY,
 )
+from tasks.normalize.draft import SCORE, SUCCESS
 from tasks.normalize.plain import Plain
 from tasks.normalize.strict import decode, decode_flat
 
@@ -221,8 +222,11 @@ def _check_text(raw: Array, size: int, records: Array) -> None:
 
 def batch_of(plain: Plain | None, read: "Callable[[Any], Sequence[Reading]]", size: int) -> Batch | None:
     """A reader of a batch of `size` bytes; None where an importer's records are never plain."""
-    prepared = None if plain is None else prepare(plain)
-    return None if plain is None or prepared is None else Batch(plain, prepared, read, size)
+    # Where a field is the turns and an outcome as well, the reference reader must see it: here something stands for it.
+    if plain is None or set(plain.fields) & {*SUCCESS, *SCORE, plain.success, plain.score}:
+        return None
+    prepared = prepare(plain)
+    return None if prepared is None else Batch(plain, prepared, read, size)
 
 
 def _with_systems(

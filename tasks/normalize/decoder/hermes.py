@@ -61,13 +61,14 @@ def encode(name: str, arguments: Any) -> str:
 def responses(text: str) -> list[str] | None:
     """The bodies of the `<tool_response>` blocks that make up `text`, or None when it holds anything else."""
     bodies: list[str] = []
-    rest = text.strip()
-    while rest:
-        if not rest.startswith(RESPONSE_OPEN):
+    whole = text.strip()
+    at = 0
+    while at < len(whole):
+        end = whole.find(RESPONSE_CLOSE, at + len(RESPONSE_OPEN))
+        if end < 0 or not whole.startswith(RESPONSE_OPEN, at):
             return None
-        body, closed, rest = rest[len(RESPONSE_OPEN) :].partition(RESPONSE_CLOSE)
-        if not closed:
-            return None
-        bodies.append(body.removeprefix("\n").removesuffix("\n"))
-        rest = rest.lstrip()
+        bodies.append(whole[at + len(RESPONSE_OPEN) : end].removeprefix("\n").removesuffix("\n"))
+        at = end + len(RESPONSE_CLOSE)
+        while at < len(whole) and whole[at].isspace():
+            at += 1
     return bodies or None

@@ -26,11 +26,11 @@ _MARKS = {
 }
 _USUAL = 0.2
 _FENCE = re.compile(r"^[ \t]*```([\w+-]*)[ \t]*\r?\n", re.MULTILINE)
-_LEAD = re.compile(r"[A-Za-z][\w '()./-]{0,60}(?:\[[^\]\n]{0,80}\])?[\w '()./-]{0,20}:(?=[ \n])|<[A-Za-z_][\w-]*>")
+_LEAD = re.compile(r"[A-Za-z][\w '()./-]{0,60}(?:\[[^\]\n]{0,80}\])?[\w '()./-]{0,20}:(?=[ \r\n])|<[A-Za-z_][\w-]*>")
 _BRACKET = re.compile(r"\[([^\]\n]*)\]")
 # Words that say that a machine speaks.
 _MACHINE = re.compile(
-    r"observ|output|result|return|stdout|stderr|exit|respon|execut|terminal|console|environment|tool|command", re.I
+    r"observ|output|result|return|stdout|stderr|exit|respon|execut|terminal|console|environment|tool", re.I
 )
 # The share of the turns after a call that must begin with a lead: of one that names a machine, of any other.
 _NAMED, _UNNAMED = 0.2, 0.6
@@ -208,7 +208,9 @@ def _leads(answers: Sequence[tuple[str, set[str]]], chats: Sequence[Sequence[Tur
             kept.append((lead, having))
     told = ", ".join(repr(lead) for lead, _ in kept)
     count = sum(len(having) for _, having in kept)
-    return [_pattern(having) for _, having in kept], f"{count} of {len(answers)} turns after a call begin with {told}"
+    note = f"{count} of {len(answers)} turns after a call begin with {told} and are read as its results"
+    rest = len(answers) - count
+    return [_pattern(having) for _, having in kept], note + (f"; the other {rest} stay the user's" if rest else "")
 
 
 def _first(chat: Sequence[Turn]) -> Iterator[Turn]:
@@ -231,9 +233,10 @@ def _pattern(having: Sequence[tuple[re.Match[str], set[str]]]) -> str:
         named = sum(_parts(match[0])[1] in names for match, names in having) * 2 > len(having)
         inner = r"(?P<name>[^\]]*)" if named else r"[^\]]*"
         pattern += rf"\[{inner}\]" + re.escape(after).replace("\\ ", " ")
-    rests = [match.string[match.end() : match.end() + 2] for match, _ in having]
+    rests = [match.string[match.end() : match.end() + 3] for match, _ in having]
     spaced = " ?" if any(rest.startswith(" ") for rest in rests) else ""
-    return pattern + spaced + ("\n?" if any("\n" in rest for rest in rests) else "")
+    breaks = "\n?" if any("\n" in rest for rest in rests) else ""
+    return pattern + spaced + ("\r?" if any("\r\n" in rest for rest in rests) else "") + breaks
 
 
 def _parts(lead: str) -> tuple[str, str | None, str]:

@@ -106,17 +106,24 @@ class Contents(NamedTuple):
 
 
 def contents_of(folder: Path) -> Contents:
-    """Sorts what lies below a folder; an export or a lake below it is one thing. Links to folders are not followed."""
+    """Sorts what lies below a folder. An export, a lake or a link to a folder is one thing, and stands beside.
+
+    OSError for a folder that cannot be listed: what is in it would be missing without a word.
+    """
     data: list[Path] = []
     beside: list[Path] = []
-    for where, folders, files in os.walk(folder):
-        own = [path for name in folders if _is_ours(path := Path(where, name))]
+    for where, folders, files in os.walk(folder, onerror=_raise):
+        own = [path for name in folders if (path := Path(where, name)).is_symlink() or _is_ours(path)]
         beside += own
         folders[:] = [name for name in folders if Path(where, name) not in own]
         for path in (Path(where, name) for name in files):
             if path.is_file():
                 (data if path.suffix in SUFFIXES and path.name not in _ABOUT else beside).append(path)
     return Contents(sorted(data), sorted(beside))
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def _is_ours(folder: Path) -> bool:

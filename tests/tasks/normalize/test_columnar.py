@@ -343,3 +343,22 @@ def test_rows_read_in_bulk_reach_the_lake_and_are_not_made_twice(tmp_path: Path,
 )
 def test_patterns_that_are_words(pattern: str, words: list[str] | None) -> None:
     assert words_of_patterns([observation_of(pattern)]) == words
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"messages_field": "score"},
+        {"messages_field": "reward"},
+        {"score_field": "messages"},
+        {"success_field": "messages"},
+    ],
+)
+def test_turns_that_an_option_makes_an_outcome_are_left_to_the_reference(
+    tmp_path: Path, options: dict[str, str]
+) -> None:
+    turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    record = {"id": "1", options.get("messages_field", "messages"): turns}
+    file = tmp_path / "a.jsonl"
+    file.write_text(f"{json.dumps(record)}\n" * 3, encoding="utf-8")
+    check({**CHAT, **options}, file)

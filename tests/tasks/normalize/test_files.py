@@ -88,3 +88,15 @@ def test_a_file_without_a_record_is_known_and_passed_over(tmp_path: Path, conten
     (tmp_path / "b.jsonl").write_bytes(RECORD)
     assert is_empty(tmp_path / "a.jsonl") is empty
     assert guess(tmp_path / "a.jsonl", tmp_path / "b.jsonl").format == "openai_chat"
+
+
+def test_a_link_to_a_folder_is_named_and_a_closed_folder_is_no_empty_one(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "else").mkdir()
+    (tmp_path / "in" / "a.jsonl").write_bytes(RECORD)
+    (tmp_path / "else" / "b.jsonl").write_bytes(RECORD)
+    (tmp_path / "in" / "more").symlink_to(tmp_path / "else")
+    found = contents_of(tmp_path / "in")
+    assert (found.data, found.beside) == ([tmp_path / "in" / "a.jsonl"], [tmp_path / "in" / "more"])
+    with pytest.raises(FileNotFoundError):
+        contents_of(tmp_path / "absent")
