@@ -24,10 +24,11 @@ from warehouse.failures import translated
 
 # From how many keys on a pass over the table is worth more than finding them a few hundred at a time.
 LEAST = 2048
-# Rows of a range, and how many ranges there are at most: each has an open file while rows are dealt out.
-_RANGE, _RANGES = 128, 256
+# Rows of a range, or bytes of them where they are long: a range is held in memory, and each further one makes dealing
+# slower. How many ranges there are at most: each has an open file while rows are dealt out.
+_RANGE, _RANGE_BYTES, _RANGES = 1024, 32 << 20, 256
 # Rows, or bytes of them, dealt out at once, and how many rows are taken from DuckDB at a time.
-_BATCH, _BATCH_BYTES, _STEP = 2048, 32 << 20, 64
+_BATCH, _BATCH_BYTES, _STEP = 2048, 32 << 20, 128
 _PACKED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
@@ -45,7 +46,8 @@ class Spool:
         order = _bytes(keys)
         self._sorted = np.argsort(order, kind="stable")
         self._ordered = order[self._sorted]
-        self._size = max(_RANGE, -(-len(keys) // _RANGES))
+        # Rows of a range, known when the first ones are.
+        self._size = 0
         self._schema: pa.Schema | None = None
         self._held: tuple[int, pa.Table, Keys] | None = None
 
@@ -75,6 +77,8 @@ class Spool:
         wanted = _bytes(keys)
         places = self._places(wanted)
         assert places is not None and self._schema is not None
+        if not self._size:
+            return self._schema.empty_table()
         found = [self._of_range(int(number), wanted) for number in np.unique(places // self._size)]
         return pa.concat_tables([self._schema.empty_table(), *found])
 
@@ -86,6 +90,7 @@ class Spool:
         writers: dict[int, pa.ipc.RecordBatchStreamWriter] = {}
         try:
             for rows in _gathered(reader):
+                self._size = self._size or self._fitting(rows)
                 places = self._places(_bytes(rows.column(self.column).to_pylist()))
                 assert places is not None
                 ranges = places // self._size
@@ -100,6 +105,11 @@ class Spool:
         finally:
             for writer in writers.values():
                 writer.close()
+
+    def _fitting(self, rows: pa.Table) -> int:
+        """How many rows a range should have, when they are as long as these."""
+        fitting: int = _RANGE_BYTES * rows.num_rows // max(rows.nbytes, 1)
+        return max(1, min(_RANGE, fitting), -(-len(self.keys) // _RANGES))
 
     def _of_range(self, number: int, wanted: Keys) -> pa.Table:
         if self._held is None or self._held[0] != number:
