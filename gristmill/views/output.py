@@ -11,10 +11,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-out = Console(highlight=False, soft_wrap=False)
-err = Console(stderr=True, highlight=False)
-
-
 # Foreign text may hold what a terminal obeys: control characters but tab and line break, shown by Unicode's pictures.
 _CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"} | {0x7F: 0x2421}
 _CONTROLS |= dict.fromkeys(range(128, 160), 65533)
@@ -23,6 +19,18 @@ _CONTROLS |= dict.fromkeys(range(128, 160), 65533)
 def harmless(text: str) -> str:
     """The text without anything that a terminal obeys."""
     return text.translate(_CONTROLS)
+
+
+class Screen(Console):
+    """A console that prints no foreign text that a terminal would obey."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """See Console.print."""
+        super().print(*(harmless(one) if isinstance(one, str) else one for one in objects), **options)
+
+
+out = Screen(highlight=False, soft_wrap=False)
+err = Screen(stderr=True, highlight=False)
 
 
 def print_json(value: Any) -> None:
@@ -55,7 +63,7 @@ def records(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     for number, row in enumerate(rows, 1):
         out.print(f"[bold]row {number}[/bold]")
         for column, cell in zip(columns, row, strict=True):
-            out.print(f"  {column:<{width}}  {'' if cell is None else harmless(str(cell))}", markup=False)
+            out.print(f"  {column:<{width}}  {'' if cell is None else cell}", markup=False)
 
 
 def cut(text: str, most: int) -> str:

@@ -1,20 +1,15 @@
 """Shows a trajectory or a task as a person reads it."""
 
-from rich.markup import escape as escaped
+from rich.markup import escape
 from rich.rule import Rule
 
-from gristmill.views.output import harmless, out
+from gristmill.views.output import out
 from schemas.rows import Verdict
 from schemas.task import Task
 from schemas.trajectory import Step, Trajectory, text_of
 from schemas.vocabulary import PartType
 
 _COLOURS = {"system": "magenta", "user": "cyan", "agent": "green", "environment": "yellow"}
-
-
-def escape(text: str) -> str:
-    """Foreign text as it stands, neither markup nor orders to the terminal."""
-    return escaped(harmless(text))
 
 
 def print_trajectory(trajectory: Trajectory, verdicts: list[Verdict]) -> None:
