@@ -24,10 +24,12 @@ def add_to(app: typer.Typer) -> None:
 
 def import_(
     fmt: Annotated[
-        str, typer.Argument(metavar="FORMAT", help="An importer's id, 'guess', or a file to guess it from.")
+        str,
+        typer.Argument(metavar="FORMAT", help="An importer's id (gristmill plugins normalize), 'guess', or left out."),
     ],
     paths: Annotated[
-        list[str] | None, typer.Argument(metavar="PATH...", help="Files to read; a pattern in quotes is expanded.")
+        list[str] | None,
+        typer.Argument(metavar="PATH...", help="Files or folders to read; a pattern in quotes is expanded."),
     ] = None,
     dataset: Annotated[str, typer.Option("--dataset", help="Name of the dataset; default: the first file's.")] = "",
     licence: Annotated[str, typer.Option("--licence", help="Licence of the records, kept in their provenance.")] = "",

@@ -42,7 +42,7 @@ def run_id_of(lake: "Lake", given: str) -> str:
 
 
 def status(run: RunArgument = "", lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
-    """List the runs of the lake, with the items that all their entries planned. With RUN, show one entry by entry."""
+    """List the runs of the lake, with how many items they planned. With RUN, show one entry by entry."""
     from gristmill.views.output import out, print_json, table
     from gristmill.views.runs import at, runs_of, status_of, took
 
