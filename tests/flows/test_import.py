@@ -45,8 +45,8 @@ def test_calls_in_text_are_read_and_a_second_file_of_that_name_replaces_nothing(
     told = gristmill("why", ids[0][:12], cwd=tmp_path)
     assert told.returncode == 0
     assert "openai_chat" in told.stdout
-    vague = gristmill("why", "", cwd=tmp_path)
-    assert vague.returncode == 2
-    assert "is the start of" in vague.stderr
+    nameless = gristmill("why", "", cwd=tmp_path)
+    assert nameless.returncode == 2
+    assert "No item was named" in nameless.stderr
     # A mistake costs no start of Prefect.
     assert "starting" not in again.stderr + vague.stderr

@@ -197,6 +197,7 @@ def test_an_item_named_in_full_is_meant_though_it_begins_others(tmp_path: Path) 
     gristmill("import", "a.jsonl", cwd=tmp_path)
     story = json.loads(gristmill("why", "a.jsonl:1", "--json", cwd=tmp_path)[0])
     assert [row["parents"] for row in story] == [["a.jsonl:1"]]
+    assert "'a.jsonl:' is the start of 12 ids" in gristmill("why", "a.jsonl:", cwd=tmp_path, code=2)[1]
     assert "No item was named" in gristmill("why", "…", cwd=tmp_path, code=2)[1]
 
 
