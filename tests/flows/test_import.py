@@ -49,4 +49,4 @@ def test_calls_in_text_are_read_and_a_second_file_of_that_name_replaces_nothing(
     assert nameless.returncode == 2
     assert "No item was named" in nameless.stderr
     # A mistake costs no start of Prefect.
-    assert "starting" not in again.stderr + vague.stderr
+    assert "starting" not in again.stderr + nameless.stderr
