@@ -103,7 +103,7 @@ def _say_left_out(files: Sequence[str], read: Sequence[Path]) -> None:
 
     empty = [path for path in read if is_empty(path)]
     if len(empty) == len(read):
-        raise UserError(f"No record to import: {_list(empty)} is empty.")
+        raise UserError(f"No file holds a record: {_list(empty)}.")
     for folder in (Path(path) for path in files if Path(path).is_dir()):
         if beside := contents_of(folder).beside:
             err.print(f"Left aside, for it is no data to import: {_list(beside)}", markup=False, soft_wrap=True)

@@ -130,7 +130,7 @@ def validate(
     if as_json:
         print_json({"name": loaded.name, "stages": found})
         return
-    out.print(f"{recipe} is valid: {loaded.name}")
+    out.print(f"{recipe} is valid: {loaded.name}", markup=False)
     for stage, names in found.items():
         if names:
             out.print(f"  {stage:<11}{', '.join(names)}")

@@ -22,14 +22,13 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show a trajectory or a task as a person reads it."""
-    from gristmill.views.ids import given
     from gristmill.views.output import print_json
     from gristmill.views.reading import print_task, print_trajectory
     from gristmill.views.story import story_of
     from schemas.errors import UserError
 
     opened = open_lake(lake)
-    ref = given(ref)
+    ref = _named(ref)
     for relation in ("trajectories", "tasks"):
         found = opened.sql(f"select distinct id from {relation} where starts_with(id, ?)", params=[ref]).to_pylist()  # noqa: S608 - one of two constants
         if len(found) > 1:
@@ -46,7 +45,7 @@ def show(
             task = opened.tasks([found[0]["id"]])[0]
             print_json(task) if as_json else print_task(task)
             return
-    elsewhere = story_of(opened, ref) if ref else []
+    elsewhere = story_of(opened, ref)
     raise UserError(
         f"No trajectory or task of this lake has the id '{ref}'.",
         "It is the id of an item that was decided about." if elsewhere else "",
@@ -61,15 +60,12 @@ def why(
     as_json: JsonOption = False,
 ) -> None:
     """Tell the whole story of one item. Every decision that holds, with reason, score, evidence; --all: older too."""
-    from gristmill.views.ids import given
     from gristmill.views.output import out, print_json
     from gristmill.views.story import story_of
     from schemas.errors import UserError
 
     opened = open_lake(lake)
-    ref = given(ref)
-    if not ref:
-        raise UserError("No item was named.", todo=_FIND)
+    ref = _named(ref)
     rows = story_of(opened, ref)
     if not rows:
         raise UserError(f"No decision in this lake concerns '{ref}'.", todo=_FIND)
@@ -96,6 +92,16 @@ def why(
     elif older:
         one = "1 older ruling no longer holds" if len(older) == 1 else f"{len(older)} older rulings no longer hold"
         out.print(f"{one} (made under other options, or about another set): --all shows them", style="dim")
+
+
+def _named(ref: str) -> str:
+    """An id, or the start of one, as it was given; UserError for nothing."""
+    from gristmill.views.ids import given
+    from schemas.errors import UserError
+
+    if not (start := given(ref)):
+        raise UserError("No item was named.", todo=_FIND)
+    return start
 
 
 def _in_order(rows: list[dict[str, Any]], *, holds: bool) -> list[dict[str, Any]]:

@@ -92,6 +92,8 @@ def bench(
 
 def doctor(lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
     """Check the sandbox, the lake, models, extensions. And say what to do about each."""
+    from rich.markup import escape
+
     from gristmill.health import examine
     from gristmill.views.output import out, print_json
 
@@ -103,7 +105,7 @@ def doctor(lake: LakeOption = "lake", as_json: JsonOption = False) -> None:
             mark = {"ok": "[green]ok  [/green]", "warn": "[yellow]warn[/yellow]", "bad": "[red]bad [/red]"}[
                 finding["state"]
             ]
-            out.print(f"{mark} {finding['what']:<12} {finding['found']}")
+            out.print(f"{mark} {finding['what']:<12} {escape(finding['found'])}")
             if finding["todo"]:
                 out.print(f"     → {finding['todo']}", markup=False)
     if any(finding["state"] == "bad" for finding in findings):

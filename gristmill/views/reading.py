@@ -3,7 +3,7 @@
 from rich.markup import escape
 from rich.rule import Rule
 
-from gristmill.views.output import out
+from gristmill.views.output import harmless, out
 from schemas.rows import Verdict
 from schemas.task import Task
 from schemas.trajectory import Step, Trajectory, text_of
@@ -53,7 +53,7 @@ def print_task(task: Task) -> None:
     """The prompt, the verifier's name and where the task comes from; never its hidden tests."""
     out.print(f"[bold]{task.id}[/bold]  {escape(task.kind)}  {escape(task.name or '')}")
     for message in task.prompt:
-        out.print(Rule(escape(message.role), align="left"))
+        out.print(Rule(escape(harmless(message.role)), align="left"))
         out.print(escape(message.content))
     out.print(Rule())
     out.print(f"verified by {task.verifier.use}; from {escape(task.provenance.dataset or 'this recipe')}")

@@ -113,9 +113,9 @@ def contents_of(folder: Path) -> Contents:
     data: list[Path] = []
     beside: list[Path] = []
     for where, folders, files in os.walk(folder, onerror=_raise):
-        own = [path for name in folders if (path := Path(where, name)).is_symlink() or _is_ours(path)]
-        beside += own
-        folders[:] = [name for name in folders if Path(where, name) not in own]
+        apart = {name for name in folders if (path := Path(where, name)).is_symlink() or _is_ours(path)}
+        beside += [Path(where, name) for name in apart]
+        folders[:] = [name for name in folders if name not in apart]
         for path in (Path(where, name) for name in files):
             if path.is_file():
                 (data if path.suffix in SUFFIXES and path.name not in _ABOUT else beside).append(path)
